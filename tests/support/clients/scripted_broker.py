@@ -7,10 +7,10 @@ import struct
 from collections.abc import Callable
 from typing import Any, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.response_buffer import ResponseBuffer
 from crabka.ports import Listener, Network
 from crabka.protocol.apis import SPECS, ApiKey, MessageTypes, encode_response, read_request, response_types
+from crabka.protocol.error_codes import ErrorCode
 
 
 class DisconnectError(Exception):

@@ -12,10 +12,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.ids import TopicPartition
 from crabka.ports import Network
 from crabka.protocol.apis import ApiKey, ms
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import BatchHeader, add_sequence, iter_headers, parse_header, patched_prefix
 from crabka.records.record import Record, decode_records
 from tests.support.clients.scripted_broker import DisconnectError, Later, ReceivedRequest, ScriptedBroker

@@ -9,7 +9,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
 from crabka.clients.fetcher.fetcher import FetcherSettings
@@ -17,6 +16,7 @@ from crabka.clients.fetcher.isolation import AbortedSpan
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import planner

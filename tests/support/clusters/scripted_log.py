@@ -11,12 +11,12 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
 from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.clients.fetcher.offsets import EARLIEST
 from crabka.ids import TopicPartition, uuid_to_text
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.records.record import decode_records
 from crabka.spark.errors import TopicChangedError

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka._kio import ErrorCode
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.clients.scripted_broker import ReceivedRequest
 
 

@@ -5,12 +5,12 @@ from __future__ import annotations
 import struct
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.cluster.coordinator_requests import ask_coordinator
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 
 SESSION_MS = 300_000
 # Later versions want a second request with the member id that the first got.

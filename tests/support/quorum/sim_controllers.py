@@ -9,7 +9,7 @@ from typing import Any, TypeVar
 from uuid import UUID
 
 from crabka.config.server import ServerConfig
-from crabka.controller.context import ControlContext
+from crabka.controller.context import ControllerContext
 from crabka.controller.service import ControllerService
 from crabka.kraft.messages import Request as QuorumRequest
 from crabka.kraft.settings import KraftSettings
@@ -63,7 +63,7 @@ class SimController:
         self.server: Server
 
     @property
-    def context(self) -> ControlContext:
+    def context(self) -> ControllerContext:
         """What the handlers share."""
         return self.service.context
 

@@ -7,7 +7,7 @@ import logging
 
 import pytest
 
-from crabka._kio import ErrorCode
+from crabka.protocol.error_codes import ErrorCode
 from crabka.remote_topic.boot import start_topic_based_manager
 from crabka.remote_topic.kafka_event_log import KafkaMetadataEventLogConfig
 from crabka.remote_topic.settings import RemoteTopicSettings

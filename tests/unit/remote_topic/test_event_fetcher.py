@@ -8,11 +8,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.metadata import TopicMetadata
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.remote_topic.event_fetcher import PORTION, EventFetcher
 from crabka.remote_topic.event_log import EventBatch

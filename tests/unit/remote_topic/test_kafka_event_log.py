@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import InvariantError, OperationError
 from crabka.ids import ZERO_UUID
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from crabka.remote_topic.kafka_event_log import (
     END_OFFSETS_TIMEOUT_MS,

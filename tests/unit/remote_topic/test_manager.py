@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.errors import InvariantError, OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import (
     InvalidAddError,
     InvalidPartitionDeleteTransitionError,

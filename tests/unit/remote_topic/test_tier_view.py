@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ConfigOwner, ConfigValue
 from crabka.clients.errors import VersionMismatchError
 from crabka.clients.fetcher.offsets import OffsetAndTimestamp
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.remote.scrub import TierFaultKind

@@ -84,7 +84,7 @@ class Scene:
     def learn(self, **changes: Any) -> None:
         partition = replace(partition_of(self.image, "t", 0), **changes)
         self.image = with_partition(self.image, "t", 0, partition)
-        self.losses.on_metadata(SimpleNamespace(), self.image)  # type: ignore[arg-type] # it is not looked at
+        self.losses.on_metadata(SimpleNamespace(), self.image)
         while self.tasks:
             self.loop.run_until_complete(self.tasks.pop())
 

@@ -7,13 +7,13 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.broker.healing.sources import FETCH_BYTES, PartitionSources, ReplicaSource, SourceError, TierSource
 from crabka.broker.partition.partition import Partition
 from crabka.broker.tiering.read.reader import RemoteFetch, RemoteRecords
 from crabka.config.topic import TopicConfig
 from crabka.ports import FileRange
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot import RecordParts
 from crabka.remote.errors import RemoteStorageError
 from crabka.testing import InlineThreads, MemoryFileSystem, VirtualTimeLoop

@@ -6,12 +6,12 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.cluster_types import ElectionKind, ReplicaMove
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.clients.admin import with_admin
 from tests.support.clients.scripted_broker import ReceivedRequest

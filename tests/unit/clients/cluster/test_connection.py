@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import (
     ClientNetworkError,
@@ -26,6 +25,7 @@ from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import ClientSecurity
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import real_time, run_with
 from tests.support.clients.scram_server import SaslScript
 from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker

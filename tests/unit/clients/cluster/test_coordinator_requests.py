@@ -7,12 +7,12 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.cluster.coordinator_requests import ask_coordinator, find_coordinator
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.clients.scripted_broker import DisconnectError, ReceivedRequest
 from tests.support.clients.simulation import ClientSimulation, simulate

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd, epoch_ends
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.clients.simulation import ClientSimulation, simulate
 from tests.support.tier_topic.topic import append_values

@@ -6,13 +6,13 @@ import asyncio
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientClosedError, SaslAuthenticationError
 from crabka.clients.fetcher.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
 from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.errors import CorruptBatchError

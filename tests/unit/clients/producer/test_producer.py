@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import (
     AbortableTransactionError,
@@ -23,6 +22,7 @@ from crabka.clients.producer.transaction_messages import GroupMembership, Offset
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
 from tests.support.clients.scripted_broker import DisconnectError

@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import (
     AbortableTransactionError,
@@ -19,6 +18,7 @@ from crabka.clients.producer.transaction_messages import GroupMembership, Offset
 from crabka.clients.producer.transactions import TransactionLimits, TransactionManager, TransactionPhase
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.clients.scripted_broker import DisconnectError
 from tests.support.clients.simulation import ClientSimulation, simulate

@@ -4,11 +4,11 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError
 from crabka.log.partition.append import PendingAppend
+from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import MemoryFileSystem
 from tests.support.storage.small import (
     LOG_DIR,

@@ -5,7 +5,6 @@ import uuid
 from dataclasses import replace
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError, InvariantError, OffsetInRemoteTierError, OperationError, StorageError
@@ -13,6 +12,7 @@ from crabka.formats.checkpoints import decode_epochs
 from crabka.log.producers.producer_state import AppendOrigin, ProducerEntry
 from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs import read_file

@@ -1,11 +1,11 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError
 from crabka.log.producers.producer_state import AppendOrigin, ProducerEntry, ProducerStateManager
 from crabka.log.producers.verification import Verification
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import MAX_SEQUENCE, BatchHeader, parse_header
 from tests.support.storage.small import NOW_MS, ProducerFields, make_batch

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.fetcher.isolation import AbortedSpan
 from crabka.clients.fetcher.messages import FetchAnswer
@@ -15,6 +14,7 @@ from crabka.embedded import Broker
 from crabka.formats.checkpoints import encode_epochs
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.records.rewrite import with_log_append_time
 from crabka.remote.layout import object_path

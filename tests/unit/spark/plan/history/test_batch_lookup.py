@@ -4,12 +4,12 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext, open_context
 from crabka.spark.plan.history.batch_lookup import BatchLookup

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
 from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.clients.fetcher.offsets import EARLIEST
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext
