@@ -1,7 +1,7 @@
 """Reads Produce requests v3 to v13 without copying the records.
 
 kio copies each batch into bytes of its own, and needs the length guard before it. Here a batch is a view into the
-frame: whoever keeps it longer than the frame lives must copy it.
+frame: copy it to keep it longer than the frame.
     v3 transactional_id    v9 flexible    v13 topic id instead of name
 """
 
