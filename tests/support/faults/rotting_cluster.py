@@ -21,7 +21,14 @@ from crabka.quorum.snapshots.files import list_snapshots, read_snapshot
 from crabka.vfs import OsFileSystem
 from tests.support.cluster_process.cluster import ClusterProcesses
 from tests.support.cluster_process.reading import read_committed
-from tests.support.faults.rotting_files import METADATA, Flip, files_by_kind, flip_byte, tier_files_by_kind
+from tests.support.faults.rotting_files import (
+    METADATA,
+    Flip,
+    files_by_kind,
+    flip_byte,
+    has_whole_twin,
+    tier_files_by_kind,
+)
 from tests.support.faults.tier_kills import tier_settings
 from tests.support.nodes.process import NodeError, wait_until
 
@@ -145,7 +152,8 @@ class RottingCluster:
         found = files_by_kind(node.data_dir)
         for _ in range(count):
             kinds = sorted(found, key=lambda kind: (self.flips[kind], rng.random()))
-            done = flip_byte(rng, kinds[0], found.pop(kinds[0]))
+            files = [path for path in found.pop(kinds[0]) if has_whole_twin(path)]
+            done = flip_byte(rng, kinds[0], files) if files else None
             if done is not None:
                 self.flips[done.kind] += 1
                 flips.append(done)

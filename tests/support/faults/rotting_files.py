@@ -7,6 +7,9 @@ import re
 from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from crabka.vfs import OsFileSystem
+from crabka.vfs.guarded_file import COPY_PREFIX, Finding, read_guarded
+
 if TYPE_CHECKING:
     import random
     from pathlib import Path
@@ -15,6 +18,9 @@ METADATA: Final = "__cluster_metadata-0"
 _OFFSET_FILE: Final = re.compile(r"^\d{20}\.(log|index|timeindex|txnindex|snapshot)$")
 _METADATA_SNAPSHOT: Final = re.compile(r"^\d{20}-\d{10}\.checkpoint$")
 _INDEX_CACHE: Final = "remote-log-index-cache"
+_GUARDED: Final = re.compile(
+    r"^(meta\.properties|quorum-state|(recovery-point|replication|log-start|cleaner)-offset-checkpoint)$"
+)
 # A node writes its parts of these, and the rest is filling.
 _PASSING_SUFFIXES: Final = (".tmp", ".part", ".deleted", ".cleaned", ".swap", ".lock", ".damaged")
 
@@ -96,6 +102,18 @@ def _files(directory: Path) -> Iterator[Path]:
                 yield path
         except FileNotFoundError:
             continue
+
+
+def has_whole_twin(path: Path) -> bool:
+    """Return whether a guarded file and its copy agree: one of them may rot, and both at once are beyond repair."""
+    guarded = path.with_name(path.name.removeprefix(COPY_PREFIX))
+    copy = guarded.with_name(COPY_PREFIX + guarded.name)
+    if not copy.exists():
+        return _GUARDED.match(guarded.name) is None
+    try:
+        return read_guarded(OsFileSystem(), str(guarded)).finding is Finding.WHOLE
+    except FileNotFoundError:
+        return False
 
 
 def flip_byte(rng: random.Random, kind: str, files: Sequence[Path]) -> Flip | None:

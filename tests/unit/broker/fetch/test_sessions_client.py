@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.fetch.client import FetchClient, fetch_client, replica_of, selects_by_rack
+from crabka.broker.fetch.sessions import FetchClient, fetch_client, replica_of, selects_by_rack
 from crabka.config.java_classes import RACK_AWARE_SELECTOR
 from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
