@@ -24,7 +24,7 @@ else:
     Base = object
 
 NODE_ID = 1
-NO_NODE = -1
+NOBODY = -1
 LONG_S = 8.0
 
 
@@ -121,7 +121,7 @@ class MovingPartitions(Base):
                 case 1:
                     await self._lead(lagging, NODE_ID)
                 case _:
-                    await self._lead(lagging, NO_NODE)
+                    await self._lead(lagging, NOBODY)
                     await asyncio.sleep(self.rng.uniform(0, 2))
                     if self.rng.random() < 0.7:
                         lagging.cut()
@@ -136,7 +136,7 @@ class MovingPartitions(Base):
         self.moves += 1
         # A leader is always in sync; a power cut may have left nobody there.
         in_sync: dict[str, Any] = (
-            {} if leader == NO_NODE else {"isr": (leader,), "eligible_leader_replicas": (), "last_known_elr": ()}
+            {} if leader == NOBODY else {"isr": (leader,), "eligible_leader_replicas": (), "last_known_elr": ()}
         )
         record = PartitionChangeRecord(
             partition_id=partition.index, topic_id=partition.topic_id, leader=leader, **in_sync

@@ -11,7 +11,7 @@ from crabka.metadata.requests import Outcome
 from crabka.protocol.apis import ApiKey
 from tests.support.nodes.sim_node import SimNode, build
 
-NO_NODE = -1
+NOBODY = -1
 
 
 class HeldWatermark:
