@@ -16,8 +16,9 @@ from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.cleaner.transactions import CleanedTransactions
 from crabka.log.recovery.replay import end_marker
 from crabka.log.recovery.segment_recovery import checked_batches_in
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.indexes import IndexBuilder
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.log.segment.swap import CleanedFiles
 from crabka.records.filtering import RawRecord, emptied_batch, filtered_batch
 from crabka.records.header import BatchHeader, parse_header

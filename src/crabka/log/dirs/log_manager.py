@@ -28,9 +28,9 @@ from crabka.log.dirs.log_dirs import LogDirs
 from crabka.log.dirs.log_flusher import LogFlusher
 from crabka.log.partition.tierable import is_tierable
 from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.descriptor_keeper import DescriptorKeeper
 from crabka.log.segment.descriptors import LogDescriptors
-from crabka.log.segment.segment import SegmentContext
 from crabka.runtime.thread_share import run_all
 from crabka.runtime.turns import in_turns
 

@@ -102,14 +102,14 @@ class SegmentCheck:
         """
         target = self._target
         if not target.is_sealed:
-            return "batches were damaged that told of aborted transactions" if target.segment.aborted_unsure else ""
+            return "batches were damaged that told of aborted transactions" if target.segment.aborts.is_unsure else ""
         try:
-            found = target.segment.read_aborted()
+            found = target.segment.aborts.read()
         except CorruptDataError as error:
             return error.message
         known = {entry[:3] for entry in found}
         wanted = {entry[:3] for entry in rebuilt}
-        if target.segment.aborted_unsure or wanted - known or (known - wanted and not target.is_compacted):
+        if target.segment.aborts.is_unsure or wanted - known or (known - wanted and not target.is_compacted):
             return f"{len(found)} aborted transactions, and {len(rebuilt)} in the log"
         return ""
 

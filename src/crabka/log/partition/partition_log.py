@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from crabka.ids import TopicPartition
     from crabka.log.partition.decompression import DecompressionBudget
     from crabka.log.recovery.recovery import LoadedLog
-    from crabka.log.segment.segment import SegmentContext
+    from crabka.log.segment.context import SegmentContext
     from crabka.ports import Buffer
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
 

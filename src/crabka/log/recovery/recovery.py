@@ -38,7 +38,8 @@ from crabka.log.recovery.loss import LogLoss, find_loss
 from crabka.log.recovery.replay import rebuild_producer_state
 from crabka.log.recovery.segment_recovery import SegmentRecovery
 from crabka.log.segment.aborted_note import read_aborted_note
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.context import SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.log.segment.segments import Segments
 from crabka.log.segment.swap import complete_swaps
 from crabka.log.segment.txn_rebuild import rebuild_aborted
@@ -158,7 +159,7 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
     epochs = _read_epochs(context, path)
     notes = read_aborted_note(fs, path) if ABORTED_CHECKPOINT in names else {}
     for segment in segments:
-        segment.note_aborted(notes.get(segment.base_offset))
+        segment.aborts.expect(notes.get(segment.base_offset))
     return LoadedLog(
         path=path,
         topic_id=_topic_id(fs, path, options.topic_id),
@@ -299,9 +300,9 @@ def _mend_aborted(fs: FileSystem, loaded: LoadedLog) -> None:
             rebuilt = rebuild_aborted(fs, list(loaded.segments), loaded.snapshots, segment)
             if rebuilt.gap:
                 logger.warning("%s, and it cannot be rebuilt from the log: %s", error, rebuilt.gap)
-                segment.hold_aborted(rebuilt.entries)
+                segment.aborts.hold(rebuilt.entries)
                 continue
-            segment.replace_aborted(rebuilt.entries)
+            segment.aborts.replace(rebuilt.entries)
             loaded.aborted_notes[segment.base_offset] = note_of(encode_aborted(rebuilt.entries))
             loaded.names_dirty = True
             logger.warning("%s: rebuilt from the log with %d aborted transactions", error, len(rebuilt.entries))

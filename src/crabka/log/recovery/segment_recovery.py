@@ -12,8 +12,9 @@ from crabka.errors import OperationError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.recovery.cuts import LogCut
 from crabka.log.recovery.replay import rebuild_producer_state, replay_batch
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.indexes import IndexBuilder
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.records.header import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -104,7 +105,7 @@ class SegmentRecovery:
             size = position + header.size_in_bytes
             expected = header.next_offset
         segment.write_indexes(builder.finish())
-        segment.replace_aborted(aborted)
+        segment.aborts.replace(aborted)
         if size < segment.size and not reason:
             reason = self._fault(segment, size)
         return size, expected, reason

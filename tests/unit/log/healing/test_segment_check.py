@@ -77,7 +77,7 @@ def test_a_lost_transaction_index_is_found_without_a_note() -> None:
     fs, log = filled()
     segment = next(each for each in log.state.segments if each.aborted())
     fs.unlink(segment.stem + ".txnindex")
-    segment.note_aborted(None)
+    segment.aborts.expect(None)
     assert "0 aborted transactions" in check(log, segment.base_offset).aborted_reason
 
 

@@ -8,7 +8,7 @@ from crabka.config.topic import TopicConfig
 from crabka.log.cleaner.cleaning_pass import GroupCopier, RecordFilter
 from crabka.log.cleaner.offset_map import OffsetMap
 from crabka.log.partition.partition_log import PartitionLog
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from tests.support.cleaning import clean
 from tests.support.logs import (
     NOW_MS,

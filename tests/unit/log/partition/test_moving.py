@@ -68,7 +68,7 @@ def test_small_files_tell_of_epochs_snapshots_and_aborted_transactions() -> None
     for number in range(20):
         append(mirror.log, make_batch(1, producer=ProducerFields(1, 0, number)))
     aborted = AbortedTransaction(1, 17, 18, 19)
-    mirror.log.state.active.append_aborted(aborted)
+    mirror.log.state.active.aborts.append(aborted)
     small = mirror.log.moving.small_files()
     assert small.active_base_offset == mirror.log.segment_base_offsets[-1]
     assert small.aborted == (aborted,)
