@@ -25,7 +25,7 @@ from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.log.partition.moving import LogMoving
 from crabka.log.partition.reader import EXACT, ReadSlice, empty_slice
 from crabka.log.partition.reads import LogReads
-from crabka.log.partition.shrinking import LogRetention
+from crabka.log.partition.retention import LogRetention
 from crabka.log.partition.state import LogState
 from crabka.log.partition.tiering import LogTiering
 from crabka.log.partition.truncation import LogTruncation

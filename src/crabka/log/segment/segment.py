@@ -421,7 +421,7 @@ class Segment:
                 return position, header
         return None
 
-    # -- shrinking -------------------------------------------------------------------------------------------
+    # -- truncation and deletion -------------------------------------------------------------------------------------------
 
     def truncate(self, end_offset: int) -> int:
         """Cut the active segment before the first batch that reaches `end_offset`, and its indexes with it.
