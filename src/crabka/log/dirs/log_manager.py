@@ -1,6 +1,6 @@
 """All logs of a node, in one or several log dirs (JBOD).
 
-Owns the log dirs, which log lies where, and the duties that go over many logs: opening, checkpoints and flushing;
+Owns the log dirs, which log is where, and the duties that go over many logs: opening, checkpoints and flushing;
 `retention` and `removal` are objects of their own. A dir that fails goes offline with its logs while the others
 continue. It knows no requests and no leadership. Methods run on the loop; the node calls the duties from its timers.
 """
@@ -235,7 +235,7 @@ class LogManager:
         """Yield a function for each log that opens it in a thread. Raises CorruptDataError, ConfigError."""
         for topic_partition, path in content.logs.items():
             if topic_partition in self._logs:
-                raise CorruptDataError(path, f"{topic_partition} lies in {self._logs[topic_partition].path} as well")
+                raise CorruptDataError(path, f"{topic_partition} is in {self._logs[topic_partition].path} as well")
             options = OpenOptions(
                 clean=content.clean,
                 recovery_point=content.recovery_points.get(topic_partition, 0),
@@ -265,7 +265,7 @@ class LogManager:
             return existing
         self.removal.free_name(topic_partition)
         directory = log_dir if log_dir is not None else self.dirs.choose(self._counts())
-        if self.dirs[directory].may_tell_of(topic_partition):
+        if self.dirs[directory].may_list(topic_partition):
             self._checkpoints.forget_gone(directory)
         log = self._creation(NewLog(topic_partition, topic_id, config, directory), directory)()
         self._logs[topic_partition] = log
@@ -286,7 +286,7 @@ class LogManager:
                 continue
             directory = each.log_dir if each.log_dir is not None else self.dirs.choose(counts)
             counts[directory] += 1
-            if self.dirs[directory].may_tell_of(each.topic_partition):
+            if self.dirs[directory].may_list(each.topic_partition):
                 stale[directory] = None
             jobs.append(self._creation(each, directory))
         if stale:

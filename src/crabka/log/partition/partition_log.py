@@ -99,7 +99,7 @@ class PartitionLog:
 
     @property
     def log_dir(self) -> str:
-        """The log dir that the log lies in."""
+        """The log dir that the log is in."""
         return self.state.log_dir
 
     @property

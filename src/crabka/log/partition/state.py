@@ -155,7 +155,7 @@ class LogState:
 
     @property
     def log_dir(self) -> str:
-        """The log dir that the log lies in."""
+        """The log dir that the log is in."""
         return posixpath.dirname(self.path)
 
     @property

@@ -42,7 +42,7 @@ class SegmentRecovery:
         self._context = context
         self._loaded = loaded
         self._config = config
-        # Compaction leaves holes between offsets; elsewhere a hole means that a lost write lies between.
+        # Compaction leaves holes between offsets; elsewhere a hole means a lost write.
         self._holes_allowed = config.compact
 
     def run(self, recovery_point: int) -> None:
@@ -54,7 +54,7 @@ class SegmentRecovery:
         rebuild_producer_state(
             loaded.producer_state, loaded.snapshots, segments, start=segments.first.base_offset, end=start
         )
-        # The checkpoint may tell of epochs that were truncated or lost; the batches tell the truth.
+        # The checkpoint may hold epochs that were truncated or lost; the batches are the truth.
         loaded.leader_epochs.truncate_from_end(start)
         expected = start
         for index in range(first, len(segments)):

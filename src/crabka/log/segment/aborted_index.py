@@ -1,7 +1,7 @@
 """The transaction index of one segment: its aborted transactions, in memory and in the `.txnindex` file.
 
 A segment without aborted transactions has no file. Size and checksum of a file that was right are noted, so that one
-that was lost or changed is found; `aborted_note` keeps these notes beside the segments.
+that was lost or changed is found; `aborted_note` keeps these notes in a file of the log.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class AbortedIndex:
-    """The aborted transactions whose markers lie in a segment."""
+    """The aborted transactions whose markers are in a segment."""
 
     __slots__ = ("_base_offset", "_context", "_entries", "_noted", "directory", "is_unsure")
 

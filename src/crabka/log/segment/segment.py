@@ -350,7 +350,7 @@ class Segment:
         self._persisted = write_index_files(self._context.fs, self.stem, indexes, self._persisted)
 
     def aborted(self) -> list[AbortedTransaction]:
-        """Return the aborted transactions whose markers lie in this segment. Raises CorruptDataError."""
+        """Return the aborted transactions whose markers are in this segment. Raises CorruptDataError."""
         return self.aborts.entries()
 
     @property
@@ -421,7 +421,7 @@ class Segment:
                 return position, header
         return None
 
-    # -- truncation and deletion -------------------------------------------------------------------------------------------
+    # -- truncation and deletion ---------------------------------------------------------------------------
 
     def truncate(self, end_offset: int) -> int:
         """Cut the active segment before the first batch that reaches `end_offset`, and its indexes with it.
