@@ -117,7 +117,7 @@ def test_checkpoints_may_list_logs_that_are_gone_until_they_are_written_without_
     assert not log_dir.may_list(ORDERS)
 
 
-def test_checkpoints_go_on_to_tell_of_logs_that_are_left_alone() -> None:
+def test_checkpoints_keep_the_entries_of_logs_that_are_not_opened() -> None:
     fs = MemoryFileSystem()
     fs.makedirs("/data")
     log_dir = LogDir(fs, "/data")

@@ -25,7 +25,7 @@ def test_retention_checkpoints_log_starts_before_it_deletes() -> None:
     simulate(fs, scenario)
 
 
-def test_a_log_start_that_nobody_checkpointed_is_written_before_segments_go() -> None:
+def test_a_log_start_without_a_checkpoint_is_written_before_segments_go() -> None:
     fs = MemoryFileSystem()
 
     async def scenario(manager: LogManager) -> None:

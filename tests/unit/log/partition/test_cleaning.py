@@ -1,4 +1,4 @@
-"""What a log tells the cleaner, and how cleaned segments get in."""
+"""The view of the cleaner on a log, and how cleaned segments are installed."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ def three_segments(context: SegmentContext | None = None, config: TopicConfig = 
     return log
 
 
-def test_sealed_segments_behind_the_clean_part_are_dirty() -> None:
+def test_sealed_segments_after_the_clean_part_are_dirty() -> None:
     log = three_segments()
     part = log.cleaning.survey(2, NOW_MS)()
     assert (part.first_dirty, part.first_uncleanable) == (2, 4)

@@ -182,7 +182,7 @@ def test_the_active_segment_stays_while_a_batch_is_on_its_way() -> None:
     assert [header.base_offset for header in read_headers(log, 11)] == [11]
 
 
-def test_segments_below_the_log_start_are_told() -> None:
+def test_segments_below_the_log_start_are_reported() -> None:
     log = segmented_log()
     assert not log.retention.has_segments_below_start()
     log.retention.delete_records_before(1)

@@ -130,7 +130,7 @@ def test_truncating_inside_a_batch_takes_the_whole_batch() -> None:
     assert segment.truncate(BASE + 3) == BASE
 
 
-def test_a_full_index_is_told() -> None:
+def test_a_full_index_is_reported() -> None:
     segment = new_segment(config=TopicConfig(index_interval_bytes=1, segment_index_bytes=3 * 12))
     fill(segment, 2)
     assert not segment.full
