@@ -28,8 +28,8 @@ from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment.context import SegmentContext
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem
-from tests.support.golden import GOLDEN
-from tests.support.logs import read_batches
+from tests.support.recorded.files import GOLDEN
+from tests.support.storage.small import read_batches
 
 SINGLE = GOLDEN / "single"
 # Nothing expires: the capture holds records that were years old when they were written.

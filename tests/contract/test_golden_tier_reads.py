@@ -40,9 +40,9 @@ from crabka.remote.segments import (
 )
 from crabka.testing import InlineThreads, SimulatedClock, SimulatedNetwork, VirtualTimeLoop
 from crabka.testing.remote_samples import sample_update
-from tests.support.golden import GOLDEN
-from tests.support.golden_disk import copy_to_memory
-from tests.support.remote_reading import joined
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.files import GOLDEN
+from tests.support.tiers.remote_reading import joined
 
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 PARTITIONS = [

@@ -22,8 +22,8 @@ from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
 from crabka.log.segment.context import SegmentContext
 from crabka.vfs import OsFileSystem
-from tests.support.golden import GOLDEN
-from tests.support.logs import read_headers
+from tests.support.recorded.files import GOLDEN
+from tests.support.storage.small import read_headers
 
 PATHS = sorted([*GOLDEN.glob("single/d?/tiered*-*"), *GOLDEN.glob("overlap/d1/tiered-*")])
 TIER = GOLDEN / "overlap" / "tier"

@@ -16,7 +16,7 @@ from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.records.header import MAX_SEQUENCE, iter_headers, parse_header
 from crabka.records.record import decode_records
-from tests.support.logs import (
+from tests.support.storage.small import (
     NOW_MS,
     ProducerFields,
     append,

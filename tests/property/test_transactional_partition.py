@@ -12,7 +12,7 @@ from crabka.log.partition.reads import LogReads
 from crabka.log.partition.state import LogState
 from crabka.log.producers.producer_state import ProducerStateManager
 from crabka.records.control import EndTransactionMarker
-from tests.support.transaction_model import TransactionWorld
+from tests.support.coordinators.transaction_model import TransactionWorld
 
 RANDOMS = st.randoms(use_true_random=False)
 

@@ -11,7 +11,7 @@ from crabka.log.partition.durability import LogDurability
 from crabka.log.partition.flushing import FlushPlan
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.partition.truncation import LogTruncation
-from tests.support.flush_world import run_flushes
+from tests.support.storage.flush_world import run_flushes
 
 MAX_SEEDS = 300
 

@@ -11,8 +11,8 @@ import random
 import pytest
 
 from crabka.log.partition.partition_log import PartitionLog
-from tests.support.following import FOLLOWER, FollowerWorld, follow
-from tests.support.logs import append, make_batch, read_batches
+from tests.support.nodes.follower import FOLLOWER, FollowerWorld, follow
+from tests.support.storage.small import append, make_batch, read_batches
 
 SEED_COUNT = 150
 COMMON_EPOCH, OLD_EPOCH, NEW_EPOCH = 3, 4, 5

@@ -17,7 +17,8 @@ from crabka.log.segment.context import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import (
+from tests.support.scale import scaled
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -26,7 +27,6 @@ from tests.support.logs import (
     make_batch,
     read_batches,
 )
-from tests.support.scale import scaled
 
 CONFIG = TopicConfig(internal_segment_bytes=3000, index_interval_bytes=200, retention_ms=-1, file_delete_delay_ms=0)
 STEPS = 120

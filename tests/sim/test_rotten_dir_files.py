@@ -7,7 +7,7 @@ import pytest
 from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.quorum.raft.state_file import read_quorum_state
 from crabka.vfs import read_file, write_atomic
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
 
 META = "/d1/meta.properties"
 LOG_START = "/d1/log-start-offset-checkpoint"

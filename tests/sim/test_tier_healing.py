@@ -10,9 +10,9 @@ from crabka.broker.tiering.read.healing.surveys import LOST_TTL_MS
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.layout import object_path
-from tests.support.rotting import flip
-from tests.support.sim_node import SimNode, batch, fetch_body, read_records
-from tests.support.tiered_node import TIER_DIR, TIERED_TOPIC, fill, remote_segments, tiered_node
+from tests.support.faults.rotting import flip
+from tests.support.nodes.sim_node import SimNode, batch, fetch_body, read_records
+from tests.support.nodes.tiered import TIER_DIR, TIERED_TOPIC, fill, remote_segments, tiered_node
 
 
 def test_a_damaged_segment_is_repaired_from_the_tier(caplog: pytest.LogCaptureFixture) -> None:

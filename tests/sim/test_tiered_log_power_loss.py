@@ -22,9 +22,17 @@ from crabka.log.segment.context import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader, parse_header
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.logs import LOG_DIR, LOG_PATH, NOW_MS, TOPIC_PARTITION, ProducerFields, make_batch, read_batches
 from tests.support.scale import scaled
-from tests.support.tiered_logs import EMPTY_SNAPSHOT, filled_log, tiered_config
+from tests.support.storage.small import (
+    LOG_DIR,
+    LOG_PATH,
+    NOW_MS,
+    TOPIC_PARTITION,
+    ProducerFields,
+    make_batch,
+    read_batches,
+)
+from tests.support.storage.tiered import EMPTY_SNAPSHOT, filled_log, tiered_config
 
 CONFIG = tiered_config(internal_segment_bytes=3000, index_interval_bytes=200, file_delete_delay_ms=0)
 STEPS = 150

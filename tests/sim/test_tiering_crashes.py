@@ -9,8 +9,8 @@ import pytest
 
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import ORDERS
 
 COPY_STEPS = ("copy.before_started", "copy.after_started", "copy.after_upload", "copy.after_finished")
 UPLOAD_STEPS = ("upload begins", "upload ends")

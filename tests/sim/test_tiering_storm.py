@@ -20,10 +20,10 @@ from crabka.records.record import Record
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
 from tests.sim.test_tiering_crashes import COPY_STEPS, RETENTION_STEPS
-from tests.support.logs import read_batches
-from tests.support.remote_segments import ORDERS
 from tests.support.scale import scaled
-from tests.support.tier_scene import BATCH_RECORDS, GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
+from tests.support.storage.small import read_batches
+from tests.support.tiers.scene import BATCH_RECORDS, GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
+from tests.support.tiers.segment_metadata import ORDERS
 
 BROKERS = (1, 2, 3)
 STEPS = 60

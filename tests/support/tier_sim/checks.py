@@ -12,11 +12,11 @@ from crabka.remote.scrub.faults import Severity, TierFaultKind
 from crabka.remote.scrub.lineage import PartitionBounds
 from crabka.remote.scrub.scrub import scrub_partition
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tests.support.remote_reading import joined
-from tests.support.tier_scene import INTERVAL_MS
 from tests.support.tier_sim.cluster import TierCluster
 from tests.support.tier_sim.model import ViolationError, batches_in
 from tests.support.tier_sim.node import TierNode
+from tests.support.tiers.remote_reading import joined
+from tests.support.tiers.scene import INTERVAL_MS
 
 WAIT_MS = 20_000
 # A slow tier does not answer in time; what it sends is there for one of the next fetches.

@@ -44,8 +44,8 @@ from crabka.ports import Network, Runtime
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.segments import TopicIdPartition
 from crabka.testing import InlineThreads, MemoryFileSystem
-from tests.support.tier_metadata import SharedMetadata
-from tests.support.tier_scene import CrashingFailpoints
+from tests.support.tiers.metadata import SharedMetadata
+from tests.support.tiers.scene import CrashingFailpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable

@@ -11,7 +11,7 @@ from crabka.records.control import EndTransactionMarker, build_end_transaction_b
 from crabka.records.header import parse_header
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
-from tests.support.logs import ProducerFields, make_batch
+from tests.support.storage.small import ProducerFields, make_batch
 from tests.support.tier_sim.checks import check_readable, check_settled, is_tidy
 from tests.support.tier_sim.cluster import GRACE_MS, NODE_IDS, TierCluster
 from tests.support.tier_sim.model import ViolationError, batches_in

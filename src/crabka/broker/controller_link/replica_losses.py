@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crabka.ids import DirectoryId, TopicId
     from crabka.log.dirs.log_manager import LogManager
     from crabka.log.partition.partition_log import PartitionLog
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage
 
@@ -87,7 +87,7 @@ class ReplicaLosses:
             logger.error("%s lost records: %s", log.topic_partition, log.durability.loss)
         await self._ask_until_answered()
 
-    def on_metadata(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
+    def on_metadata(self, _delta: MetadataChanges, _image: MetadataImage) -> None:
         """See whether a change of the metadata ends what keeps a replica back."""
         if self._open and not self._is_asking and self._wishes():
             self._spawn(self._ask_until_answered())

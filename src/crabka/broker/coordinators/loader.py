@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import crc_valid, iter_headers
 
 if TYPE_CHECKING:

@@ -17,7 +17,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import crabka
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.response_buffer import ResponseBuffer, ResponseLengthError
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, SessionEndedError, VersionMismatchError
 from crabka.clients.security.security import UNPROTECTED, ClientSecurity
@@ -25,6 +24,7 @@ from crabka.clients.security.tls import told_length, told_tls_failure
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ports import Buffer, Network
 from crabka.protocol.apis import SPECS, ApiKey, MessageTypes, encode_request, read_response, request_types
+from crabka.protocol.error_codes import ErrorCode
 
 BodyBuilder = Callable[[MessageTypes], Any]
 

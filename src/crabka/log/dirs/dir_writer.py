@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import CrabkaError, OperationError, StorageError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.thread_share import ThreadShare
 
 if TYPE_CHECKING:

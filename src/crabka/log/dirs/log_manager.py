@@ -14,8 +14,6 @@ from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, CorruptDataError, CrabkaError, OperationError, StorageError
 from crabka.formats.file_names import DirectoryKind, marked_name
@@ -33,6 +31,7 @@ from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.descriptor_keeper import DescriptorKeeper
 from crabka.log.segment.descriptors import LogDescriptors
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.thread_share import run_all
 
 if TYPE_CHECKING:

@@ -9,11 +9,11 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crc32c import crc32c
-from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, require
 from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.recovery.replay import end_marker
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,

@@ -11,8 +11,6 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, overload
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import OperationError, require
 from crabka.formats.leader_epochs import EpochEnd
 from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
@@ -32,6 +30,7 @@ from crabka.log.partition.truncation import LogTruncation
 from crabka.log.producers.producer_state import AppendOrigin, ProducerStateManager
 from crabka.log.producers.verification import ANY_TERMS, AppendTerms
 from crabka.log.recovery.replay import end_marker
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import (
     CONTROL_FLAG,

@@ -4,13 +4,12 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import CorruptDataError, OffsetInRemoteTierError, OperationError
 from crabka.formats.transaction_index import AbortedTransaction, overlapping
 from crabka.log.partition.decompression import search_limit
 from crabka.log.partition.reader import ReadSlice, empty_slice, plan_in_segment
 from crabka.log.partition.timestamps import TimestampOffset, find_by_timestamp, find_max_timestamp
+from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.log.partition.state import LogState

@@ -5,10 +5,9 @@ from __future__ import annotations
 from collections.abc import Callable
 from typing import TYPE_CHECKING
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import OperationError
 from crabka.log.segment.segment import Segment
+from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from crabka.log.partition.state import LogState

@@ -8,8 +8,6 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import CorruptDataError, OperationError, require
 from crabka.formats.file_names import INDEX_SUFFIX, LEADER_EPOCH_CHECKPOINT, TIME_INDEX_SUFFIX, TXN_INDEX_SUFFIX
 from crabka.log.partition.tierable import SegmentExtent, TierableSegment, UntieredPart
@@ -17,6 +15,7 @@ from crabka.log.producers.producer_state import ProducerStateManager
 from crabka.log.producers.snapshots import decode_snapshot
 from crabka.log.recovery.replay import replay_segment
 from crabka.log.recovery.segment_recovery import checked_batches_in
+from crabka.protocol.error_codes import ErrorCode
 from crabka.vfs import write_atomic
 
 if TYPE_CHECKING:

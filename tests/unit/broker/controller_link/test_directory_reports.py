@@ -15,8 +15,8 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import real_time, run_with
-from tests.support.controllers import ControllerInProcess
-from tests.support.images import cluster, with_topic
+from tests.support.nodes.controller_stand_in import ControllerInProcess
+from tests.support.quorum.images import cluster, with_topic
 
 KNOWN, OTHER = uuid.UUID(int=1001), uuid.UUID(int=2001)
 DIRECTORIES = {"/known": KNOWN, "/other": OTHER}

@@ -17,7 +17,7 @@ from crabka.log.recovery.loss import LogLoss
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
-from tests.support.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
+from tests.support.quorum.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
 
 Placements: TypeAlias = dict[uuid.UUID, dict[uuid.UUID, list[int]]]
 
@@ -84,7 +84,7 @@ class Scene:
     def learn(self, **changes: Any) -> None:
         partition = replace(partition_of(self.image, "t", 0), **changes)
         self.image = with_partition(self.image, "t", 0, partition)
-        self.losses.on_metadata(SimpleNamespace(), self.image)  # type: ignore[arg-type] # it is not looked at
+        self.losses.on_metadata(SimpleNamespace(), self.image)
         while self.tasks:
             self.loop.run_until_complete(self.tasks.pop())
 

@@ -9,9 +9,9 @@ import pytest
 from crabka.broker.coordinators import loader
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import BatchHeader
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
-from tests.support.rotting import flip
-from tests.support.sim_node import SimNode
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.faults.rotting import flip
+from tests.support.nodes.sim_node import SimNode
 
 
 def test_many_groups_are_loaded_turn_by_turn(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.fetch.client import FetchClient
 from crabka.broker.fetch.reader import read_slices, read_targets, with_cold_bytes
-from crabka.broker.fetch.sessions import SessionTarget
+from crabka.broker.fetch.sessions import FetchClient, SessionTarget
 from crabka.errors import CorruptDataError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import ZERO_UUID
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.rotting import flip
-from tests.support.sim_node import SimNode, batch, cold_node
+from tests.support.faults.rotting import flip
+from tests.support.nodes.sim_node import SimNode, batch, cold_node
 
 
 def target(index: int, **options: Any) -> SessionTarget:

@@ -18,8 +18,8 @@ from crabka.remote.segments import RemoteLogSegmentState
 from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.remote_samples import sample_segment, sample_update
-from tests.support.remote_reading import TIERED_SETTINGS, NodeTier, tiered_topic
-from tests.support.sim_node import SimNode, batch, fetch_body, read_records
+from tests.support.nodes.sim_node import SimNode, batch, fetch_body, read_records
+from tests.support.tiers.remote_reading import TIERED_SETTINGS, NodeTier, tiered_topic
 
 SEGMENT_ID = sample_segment(1, (0, 1)).segment_id
 

@@ -6,9 +6,9 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
-from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
-from tests.support.sim_node import SimNode, row
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.nodes.sim_node import SimNode, row
 
 
 @pytest.mark.parametrize("clean", [True, False])

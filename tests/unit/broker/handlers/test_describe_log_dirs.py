@@ -10,7 +10,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
 
 
 def ask(node: SimNode, topics: Any = None, version: int = 4) -> Any:

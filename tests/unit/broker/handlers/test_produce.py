@@ -20,10 +20,10 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from crabka.records.record import decode_records
 from crabka.testing import FaultyFileSystem, disk_failure
-from tests.support.bombs import bomb
-from tests.support.logs import make_batch
-from tests.support.replicas import fetch_as, give_followers, replicated_image
-from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body, row, versions_of
+from tests.support.faults.bombs import bomb
+from tests.support.nodes.sim_node import SimNode, WireClient, batch, build, produce_body, row, versions_of
+from tests.support.storage.replicas import fetch_as, give_followers, replicated_image
+from tests.support.storage.small import make_batch
 
 
 @pytest.fixture

@@ -13,9 +13,9 @@ from crabka.log.healing.damage import DamagedRange
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import append, make_batch, make_context, open_test_log
-from tests.support.rotting import check_and_repair, flip
+from tests.support.faults.rotting import check_and_repair, flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import append, make_batch, make_context, open_test_log
 
 
 class LogSource:

@@ -6,9 +6,9 @@ from types import SimpleNamespace
 
 from crabka.broker.healing.metrics import collect_scrub
 from crabka.broker.healing.scrubber import ScrubStats
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import make_context, open_test_log
-from tests.support.rotting import check_and_repair, flip
+from tests.support.faults.rotting import check_and_repair, flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import make_context, open_test_log
 
 
 def test_progress_and_each_damaged_range_are_told() -> None:

@@ -21,10 +21,10 @@ from crabka.log.healing.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
-from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
 from tests.support.async_tests import run_with
-from tests.support.log_managers import TOPIC_ID, partition
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
+from tests.support.storage.managers import TOPIC_ID, partition
 
 SETTINGS = ScrubSettings(
     is_enabled=True, interval_ms=3_600_000, max_bytes_per_second=1_000_000, max_cpu_percent=5, trigger=""

@@ -10,8 +10,8 @@ from crabka.broker.logdirs.copy_steps import CopyBytes, FinishSegment, SyncCopy,
 from crabka.broker.logdirs.disk_errors import SourceChangedError, has_no_room
 from crabka.errors import StorageError
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem, no_space
-from tests.support.logs import LOG_DIR, append, make_batch
-from tests.support.mirrors import TARGET_DIR, Mirror
+from tests.support.moves.mirrors import TARGET_DIR, Mirror
+from tests.support.storage.small import LOG_DIR, append, make_batch
 
 
 def filled(count: int = 20) -> Mirror:

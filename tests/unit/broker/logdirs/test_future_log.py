@@ -9,8 +9,8 @@ import pytest
 
 from crabka.broker.logdirs.future_log import FutureLog
 from crabka.config.topic import TopicConfig
-from tests.support.logs import ProducerFields, append, make_batch
-from tests.support.mirrors import COPY_PATH, TARGET_DIR, Mirror
+from tests.support.moves.mirrors import COPY_PATH, TARGET_DIR, Mirror
+from tests.support.storage.small import ProducerFields, append, make_batch
 
 
 def filled(count: int = 40) -> Mirror:

@@ -13,7 +13,7 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
 from crabka.log.partition.healing import LogHealing
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.replicas import LedPartition, replicated_image
+from tests.support.storage.replicas import LedPartition, replicated_image
 
 
 def code_of(caught: pytest.ExceptionInfo[OperationError]) -> ErrorCode:

@@ -8,9 +8,9 @@ from crabka.broker.partition.partition import Partition, RequiredOffset
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.logs import make_batch
-from tests.support.replicas import EPOCH, LedPartition, replicated_image
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
+from tests.support.storage.replicas import EPOCH, LedPartition, replicated_image
+from tests.support.storage.small import make_batch
 
 
 @pytest.fixture

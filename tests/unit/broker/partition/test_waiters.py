@@ -11,8 +11,8 @@ from crabka.broker.partition.purgatory import Delayed, EnoughBytes, ReachedOffse
 from crabka.broker.partition.waiters import LEADERSHIP_LOST
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.logs import make_batch
-from tests.support.replicas import EPOCH, LedPartition, replicated_image
+from tests.support.storage.replicas import EPOCH, LedPartition, replicated_image
+from tests.support.storage.small import make_batch
 
 
 def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:

@@ -6,9 +6,9 @@ from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_state import FollowerPosition
 from crabka.protocol.hot.follower_fetch import pack_fetch_partition
 from tests.support.async_tests import run_with
-from tests.support.following import FOLLOWER, TOPIC, FollowerWorld, follow
-from tests.support.images import topic_id_of
-from tests.support.logs import append, make_batch
+from tests.support.nodes.follower import FOLLOWER, TOPIC, FollowerWorld, follow
+from tests.support.quorum.images import topic_id_of
+from tests.support.storage.small import append, make_batch
 
 
 @run_with(follow)

@@ -7,10 +7,10 @@ from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.following import FOLLOWER, PORT, FollowerWorld, ToyLeader, follow
-from tests.support.images import topic_id_of
-from tests.support.logs import NOW_MS, append, make_batch
-from tests.support.remote_reading import TierWorld
+from tests.support.nodes.follower import FOLLOWER, PORT, FollowerWorld, ToyLeader, follow
+from tests.support.quorum.images import topic_id_of
+from tests.support.storage.small import NOW_MS, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld
 
 
 async def connect(world: FollowerWorld) -> Connection:

@@ -17,8 +17,8 @@ from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDu
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import ORDERS, STARTED
-from tests.support.tier_scene import GRACE_MS, SEGMENT_RECORDS, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import GRACE_MS, SEGMENT_RECORDS, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import ORDERS, STARTED
 
 
 @run_with(in_scene)

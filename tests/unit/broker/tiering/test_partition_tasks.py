@@ -20,8 +20,8 @@ from crabka.runtime.task_scope import TaskScope
 from crabka.testing import VirtualTimeLoop
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with, virtual_time
-from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import TierScene, in_scene, passes
+from tests.support.tiers.scene import TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import ORDERS
 
 NOTICE = new_removal_notice(ORDERS, uuid.UUID(int=77), broker_id=9, now_ms=0)
 CONFIG: Any = SimpleNamespace(

@@ -12,10 +12,10 @@ from crabka.log.recovery.replay import end_marker
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.batches import batches_in
-from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
-from tests.support.sim_node import SimNode
-from tests.support.transactions import T0, T1, NodeProducer, control_markers
+from tests.support.coordinators.transactions import T0, T1, NodeProducer, control_markers
+from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.nodes.sim_node import SimNode
+from tests.support.recorded.batches import batches_in
 
 
 @pytest.fixture

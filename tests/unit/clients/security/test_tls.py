@@ -14,7 +14,7 @@ from crabka.clients.security.secret import Secret
 from crabka.clients.security.settings import PemFile, TlsSettings
 from crabka.clients.security.tls import tls_context, told_length, told_tls_failure
 from crabka.errors import ConfigError
-from tests.support.certificates import Authority, KeyPair
+from tests.support.wire.certificates import Authority, KeyPair
 
 
 class World(NamedTuple):

@@ -25,8 +25,8 @@ from crabka.records.compression import ZSTD
 from crabka.records.record import Record
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.logs import NOW_MS, append, make_batch, read_headers
 from tests.support.pending_threads import PendingThreads
+from tests.support.storage.small import NOW_MS, append, make_batch, read_headers
 
 COMPACT = TopicConfig(cleanup_policy=frozenset({"compact"}), internal_segment_bytes=300)
 CHECKPOINT = "/d1/cleaner-offset-checkpoint"

@@ -12,8 +12,8 @@ from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.record import Record, decode_records
-from tests.support.cleaning import clean
-from tests.support.logs import NOW_MS, ProducerFields, make_context, open_test_log, read_batches, read_headers
+from tests.support.storage.cleaning import clean
+from tests.support.storage.small import NOW_MS, ProducerFields, make_context, open_test_log, read_batches, read_headers
 
 COMPACT = TopicConfig(cleanup_policy=frozenset({"compact"}), delete_retention_ms=1000, file_delete_delay_ms=0)
 Pair = tuple[bytes, bytes | None]

@@ -4,8 +4,8 @@ from crabka.ids import TopicPartition
 from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import MemoryFileSystem
-from tests.support.log_managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
-from tests.support.logs import append, make_batch
+from tests.support.storage.managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
+from tests.support.storage.small import append, make_batch
 
 
 def test_a_log_of_the_same_name_inherits_no_offsets_from_a_deleted_one() -> None:

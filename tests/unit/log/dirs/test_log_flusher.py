@@ -5,8 +5,8 @@ from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.async_tests import run_with
-from tests.support.log_managers import TOPIC_ID, filled, partition, simulate
-from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.storage.managers import TOPIC_ID, filled, partition, simulate
+from tests.support.storage.small import NOW_MS, append, make_batch
 
 
 @run_with(lambda test: simulate(MemoryFileSystem(), test))

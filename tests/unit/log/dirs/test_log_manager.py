@@ -15,9 +15,9 @@ from crabka.runtime import ThreadPool, real_runtime
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.async_tests import run_with
-from tests.support.log_managers import CONFIG, DIRS, TIERED, TOPIC_ID, filled, partition, simulate, tiered_log
-from tests.support.logs import NOW_MS, append, make_batch, read_headers
-from tests.support.tiered_logs import EMPTY_SNAPSHOT
+from tests.support.storage.managers import CONFIG, DIRS, TIERED, TOPIC_ID, filled, partition, simulate, tiered_log
+from tests.support.storage.small import NOW_MS, append, make_batch, read_headers
+from tests.support.storage.tiered import EMPTY_SNAPSHOT
 
 
 @run_with(lambda test: simulate(MemoryFileSystem(), test))

@@ -7,7 +7,7 @@ import pytest
 from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.async_tests import run_with
-from tests.support.log_managers import DIRS, filled, partition, simulate
+from tests.support.storage.managers import DIRS, filled, partition, simulate
 
 
 def test_a_deleted_log_goes_after_the_delay() -> None:

@@ -7,8 +7,8 @@ from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.async_tests import run_with
-from tests.support.log_managers import CONFIG, TIERED, TOPIC_ID, filled, partition, simulate, tiered_log
-from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.storage.managers import CONFIG, TIERED, TOPIC_ID, filled, partition, simulate, tiered_log
+from tests.support.storage.small import NOW_MS, append, make_batch
 
 
 def test_retention_checkpoints_log_starts_before_it_deletes() -> None:

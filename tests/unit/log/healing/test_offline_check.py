@@ -5,9 +5,9 @@ from __future__ import annotations
 from crabka.log.healing.offline_check import Problem, check_directory, log_directories
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.testing import MemoryFileSystem
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import LOG_DIR, LOG_PATH, make_context, open_test_log
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import LOG_DIR, LOG_PATH, make_context, open_test_log
 
 
 def stopped() -> tuple[MemoryFileSystem, PartitionLog]:

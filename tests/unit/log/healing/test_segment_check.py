@@ -7,9 +7,9 @@ import pytest
 from crabka.log.healing.segment_check import SegmentCheck
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.testing import MemoryFileSystem
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import make_context, open_test_log
-from tests.support.rotting import check, flip
+from tests.support.faults.rotting import check, flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import make_context, open_test_log
 
 
 def filled() -> tuple[MemoryFileSystem, PartitionLog]:

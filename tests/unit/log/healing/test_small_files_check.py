@@ -8,9 +8,9 @@ from crabka.log.healing.small_files_check import check_small_files
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.testing import MemoryFileSystem
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import LOG_PATH, NOW_MS, make_context, open_test_log
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import LOG_PATH, NOW_MS, make_context, open_test_log
 
 
 def flushed() -> tuple[MemoryFileSystem, PartitionLog]:

@@ -9,8 +9,8 @@ from crabka.log.cleaner.cleaning_pass import GroupCopier, RecordFilter
 from crabka.log.cleaner.offset_map import OffsetMap
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.segment.context import SegmentContext
-from tests.support.cleaning import clean
-from tests.support.logs import (
+from tests.support.storage.cleaning import clean
+from tests.support.storage.small import (
     NOW_MS,
     ProducerFields,
     append,

@@ -4,7 +4,6 @@ import errno
 import uuid
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError, StorageError
@@ -13,10 +12,11 @@ from crabka.log.partition.copying import PendingCopy
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.producers.producer_state import AppendOrigin
 from crabka.log.recovery.recovery import OpenOptions
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import CRC_POSITION, sealed
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     NOW_MS,
     ProducerFields,

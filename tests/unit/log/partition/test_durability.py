@@ -9,7 +9,7 @@ from crabka.errors import InvariantError
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.testing import FaultyFileSystem, MemoryFileSystem, disk_failure
 from crabka.vfs import read_file
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,

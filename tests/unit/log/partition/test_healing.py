@@ -15,9 +15,9 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
-from tests.support.logs import LOG_PATH, append, make_batch, make_context, open_test_log
-from tests.support.rotting import check_and_repair, flip
+from tests.support.faults.rotting import check_and_repair, flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
+from tests.support.storage.small import LOG_PATH, append, make_batch, make_context, open_test_log
 
 
 def filled(*, rounds: int = 60) -> tuple[MemoryFileSystem, PartitionLog]:

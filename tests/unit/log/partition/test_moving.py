@@ -7,8 +7,16 @@ import pytest
 from crabka.errors import CorruptDataError, InvariantError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from tests.support.logs import NOW_MS, TOPIC_PARTITION, ProducerFields, append, make_batch, make_context, read_headers
-from tests.support.mirrors import COPY_PATH, SMALL_SEGMENTS, TARGET_DIR, Mirror
+from tests.support.moves.mirrors import COPY_PATH, SMALL_SEGMENTS, TARGET_DIR, Mirror
+from tests.support.storage.small import (
+    NOW_MS,
+    TOPIC_PARTITION,
+    ProducerFields,
+    append,
+    make_batch,
+    make_context,
+    read_headers,
+)
 
 FINAL = f"{TARGET_DIR}/orders-0"
 

@@ -3,7 +3,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16
 
@@ -12,6 +11,7 @@ from crabka.errors import InvariantError, OperationError
 from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.partition.append import PendingAppend, prepare_batch
 from crabka.log.partition.partition_log import AppendOrigin, AppendResult, PartitionLog
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.control import (
     EndTransactionMarker,
@@ -21,7 +21,7 @@ from crabka.records.control import (
 )
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record
-from tests.support.logs import (
+from tests.support.storage.small import (
     NOW_MS,
     ProducerFields,
     append,

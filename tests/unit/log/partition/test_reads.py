@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OffsetInRemoteTierError, OperationError
 from crabka.formats.leader_epochs import EpochEnd
 from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import iter_headers
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, open_test_log, read_headers
-from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
+from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch, open_test_log, read_headers
+from tests.support.storage.tiered import drop_tiered, filled_log, tiered_config
 
 SMALL = TopicConfig(internal_segment_bytes=600, index_interval_bytes=100)
 

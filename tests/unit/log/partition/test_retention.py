@@ -4,7 +4,6 @@ from dataclasses import replace
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import InvariantError, OperationError
@@ -12,8 +11,9 @@ from crabka.log.partition.append import PendingAppend
 from crabka.log.partition.retention import count_deletable, expired_by_log_start, expired_by_size, expired_by_time
 from crabka.log.segment.segment import Segment
 from crabka.log.segment.segments import Segments
+from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,

@@ -9,7 +9,7 @@ from crabka.errors import InvariantError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.partition.append import PendingAppend
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -19,7 +19,7 @@ from tests.support.logs import (
     make_context,
     open_test_log,
 )
-from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
+from tests.support.storage.tiered import drop_tiered, filled_log, tiered_config
 
 
 def test_a_new_log_is_empty() -> None:

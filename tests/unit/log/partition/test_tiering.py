@@ -5,7 +5,6 @@ import uuid
 from dataclasses import replace
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError, InvariantError, OffsetInRemoteTierError, OperationError, StorageError
@@ -13,10 +12,11 @@ from crabka.formats.checkpoints import decode_epochs
 from crabka.log.producers.producer_state import AppendOrigin, ProducerEntry
 from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -29,7 +29,7 @@ from tests.support.logs import (
     open_test_log,
     read_headers,
 )
-from tests.support.tiered_logs import EMPTY_SNAPSHOT, drop_tiered, filled_log, tiered_config
+from tests.support.storage.tiered import EMPTY_SNAPSHOT, drop_tiered, filled_log, tiered_config
 
 SMALL_LOCAL = tiered_config(local_retention_bytes=SEGMENT_BYTES)
 

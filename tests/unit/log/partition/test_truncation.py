@@ -7,7 +7,7 @@ import pytest
 
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     NOW_MS,
     TWO_PER_SEGMENT,

@@ -11,7 +11,7 @@ from crabka.log.recovery.recovery import OpenOptions
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from crabka.vfs import read_file, write_atomic
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -22,7 +22,7 @@ from tests.support.logs import (
     open_test_log,
     read_headers,
 )
-from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
+from tests.support.storage.tiered import drop_tiered, filled_log, tiered_config
 
 SMALL = TopicConfig(internal_segment_bytes=400, index_interval_bytes=100)
 TIERED = tiered_config(local_retention_bytes=0)

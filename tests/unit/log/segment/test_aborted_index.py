@@ -5,7 +5,7 @@ import pytest
 from crabka.errors import CorruptDataError
 from crabka.formats.transaction_index import WRONG_INDEX, AbortedTransaction, encode_aborted, note_of
 from crabka.log.segment.aborted_index import AbortedIndex
-from tests.support.logs import LOG_DIR, make_context
+from tests.support.storage.small import LOG_DIR, make_context
 
 FIRST, SECOND = AbortedTransaction(1, 0, 3, 4), AbortedTransaction(2, 5, 8, 9)
 

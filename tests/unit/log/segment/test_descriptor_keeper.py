@@ -6,8 +6,8 @@ import errno
 from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.async_tests import run_with
-from tests.support.log_managers import CONFIG, TOPIC_ID, partition, simulate
-from tests.support.logs import append, make_batch, read_headers
+from tests.support.storage.managers import CONFIG, TOPIC_ID, partition, simulate
+from tests.support.storage.small import append, make_batch, read_headers
 
 LIMIT = 64
 COUNT = 60

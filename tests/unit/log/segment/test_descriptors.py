@@ -9,8 +9,8 @@ from crabka.errors import StorageError
 from crabka.log.dirs.log_manager import LogManager
 from crabka.log.segment.descriptors import MAX_SEALED, LogDescriptors
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.log_managers import CONFIG, TOPIC_ID, partition, simulate
-from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.storage.managers import CONFIG, TOPIC_ID, partition, simulate
+from tests.support.storage.small import NOW_MS, append, make_batch
 
 
 def test_logs_have_a_share_of_the_limit() -> None:

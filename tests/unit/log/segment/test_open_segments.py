@@ -15,7 +15,7 @@ from crabka.log.segment.open_segments import SYNCS_AT_CEILING, OpenSegments
 from crabka.ports import File
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs.syncing import sync_each
-from tests.support.logs import LOG_DIR, NOW_MS, append, make_batch, read_headers
+from tests.support.storage.small import LOG_DIR, NOW_MS, append, make_batch, read_headers
 
 
 def make_logs(count: int, capacity: int, fs: FaultyFileSystem | None = None) -> tuple[OpenSegments, list[PartitionLog]]:

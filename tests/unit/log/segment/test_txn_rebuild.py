@@ -11,8 +11,16 @@ from crabka.log.recovery.recovery import OpenOptions
 from crabka.log.segment.txn_rebuild import rebuild_aborted
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import MemoryFileSystem
-from tests.support.aborting import SMALL_SEGMENTS, all_aborted, end_transaction, fill_with_transactions
-from tests.support.logs import LOG_PATH, NOW_MS, ProducerFields, append, make_batch, make_context, open_test_log
+from tests.support.storage.aborting import SMALL_SEGMENTS, all_aborted, end_transaction, fill_with_transactions
+from tests.support.storage.small import (
+    LOG_PATH,
+    NOW_MS,
+    ProducerFields,
+    append,
+    make_batch,
+    make_context,
+    open_test_log,
+)
 
 CLEAN = OpenOptions(clean=True, now_ms=NOW_MS)
 

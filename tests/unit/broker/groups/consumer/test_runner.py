@@ -11,10 +11,10 @@ from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import beat
-from tests.support.groups import NodeMember, find_coordinator, group_states, subscription
-from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
-from tests.support.sim_node import SimNode, row
+from tests.support.coordinators.consumer_groups import beat
+from tests.support.coordinators.members import NodeMember, find_coordinator, group_states, subscription
+from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.nodes.sim_node import SimNode, row
 
 
 @pytest.fixture(autouse=True)

@@ -30,9 +30,8 @@ from crabka.remote.segments import (
 from crabka.testing.faulty_storage import StorageFault
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.async_tests import run_with
-from tests.support.logs import ProducerFields, make_batch
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import (
+from tests.support.storage.small import ProducerFields, make_batch
+from tests.support.tiers.scene import (
     BATCH_RECORDS,
     GRACE_MS,
     SEGMENT_BYTES,
@@ -41,6 +40,7 @@ from tests.support.tier_scene import (
     in_scene,
     passes,
 )
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 
 def ranges(count: int, first: int = 0) -> list[tuple[int, int]]:

@@ -21,8 +21,8 @@ from crabka.remote.segments import (
 from crabka.testing.faulty_storage import StorageFault
 from crabka.testing.remote_samples import sample_update
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 NAME = ORDERS.topic_partition
 MINUTE_MS = 60_000

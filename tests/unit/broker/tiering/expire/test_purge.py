@@ -15,8 +15,8 @@ from crabka.remote.removal_notice import COMMITTED, is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 
 async def filled(scene: TierScene, broker_id: int = 1) -> TierBroker:

@@ -10,8 +10,8 @@ from crabka.formats.transaction_index import AbortedTransaction
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch
-from tests.support.remote_reading import TierWorld
+from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld
 
 
 class Transactions:

@@ -18,11 +18,11 @@ from crabka.records.errors import CorruptBatchError
 from crabka.records.header import NO_TIMESTAMP
 from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import IndexType
-from tests.support.bombs import bomb
-from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.faults.bombs import bomb
+from tests.support.faults.tier_rot import flip_object
 from tests.support.pending_threads import PendingThreads
-from tests.support.remote_reading import TierWorld, directory_tier, memory_tier
-from tests.support.tier_rot import flip_object
+from tests.support.storage.small import NOW_MS, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld, directory_tier, memory_tier
 
 
 def search(world: TierWorld, timestamp: int, wait_ms: int = 1000) -> TimestampOffset | None:
