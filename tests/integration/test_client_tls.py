@@ -22,9 +22,9 @@ from crabka.clients import (
 )
 from crabka.protocol.apis import ApiKey
 from crabka.runtime import AsyncioNetwork, new_event_loop
-from tests.support.certificates import Authority, KeyPair
-from tests.support.scram_server import SaslScript
-from tests.support.scripted_broker import ScriptedBroker, ServerSide
+from tests.support.clients.scram_server import SaslScript
+from tests.support.clients.scripted_broker import ScriptedBroker, ServerSide
+from tests.support.wire.certificates import Authority, KeyPair
 
 Runner = Callable[[Callable[[], Awaitable[None]]], None]
 

@@ -10,12 +10,12 @@ import pytest
 
 from crabka.cli.cluster_layout import find_homes
 from crabka.cli.cluster_processes import running_pid
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.sync_admin import SyncAdmin
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.sync.admin import SyncAdmin
+from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import OperationError
-from tests.support.cluster_processes import CrabkaCluster
-from tests.support.node_process import wait_until
+from tests.support.clusters.processes import CrabkaCluster
+from tests.support.nodes.process import wait_until
 
 CHANGE_SECONDS = 120.0
 

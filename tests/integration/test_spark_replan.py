@@ -7,13 +7,13 @@ from pathlib import Path
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.offsets import LATEST_TIERED
+from crabka.clients.fetcher.offsets import LATEST_TIERED
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import BrokerRange, ReadPlan, TierRange, plan_read
 from crabka.spark.read import ReadSettings, read_split
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 pytestmark = pytest.mark.allow_leaks("obstore keeps its threads")
 

@@ -34,10 +34,10 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork, real_runtime
 from crabka.runtime import run as run_on_loop
 from tests.support.async_tests import run_with
-from tests.support.certificates import Authority, KeyPair
-from tests.support.jvm import require_jvm
-from tests.support.jvm_secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
-from tests.support.node_process import wait_until
+from tests.support.kafka.oracle import require_jvm
+from tests.support.kafka.secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
+from tests.support.nodes.process import wait_until
+from tests.support.wire.certificates import Authority, KeyPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 _numbers = itertools.count(1)

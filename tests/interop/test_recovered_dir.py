@@ -11,13 +11,13 @@ import pytest
 
 from crabka.cli.main import execute
 from crabka.clients import SyncAdmin, SyncProducer
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition, uuid_to_text
-from tests.support.golden import GOLDEN
-from tests.support.golden_node import read_rows
-from tests.support.node_process import wait_until
-from tests.support.tier_turns import KafkaTurn
+from tests.support.nodes.process import wait_until
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.node import read_rows
+from tests.support.tiers.turns import KafkaTurn
 
 if TYPE_CHECKING:
     from pathlib import Path

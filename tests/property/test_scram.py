@@ -8,8 +8,8 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crabka.clients.jaas import parse_jaas
-from crabka.clients.scram import (
+from crabka.clients.security.jaas import parse_jaas
+from crabka.clients.security.scram import (
     MIN_ITERATIONS,
     SCRAM_SHA_256,
     SCRAM_SHA_512,
@@ -17,9 +17,9 @@ from crabka.clients.scram import (
     ScramError,
     ScramMechanism,
 )
-from crabka.clients.secret import Secret
+from crabka.clients.security.secret import Secret
 from crabka.errors import ConfigError
-from tests.support.scram_server import ScramServer, WrongProofError
+from tests.support.clients.scram_server import ScramServer, WrongProofError
 
 MECHANISMS = st.sampled_from([SCRAM_SHA_256, SCRAM_SHA_512])
 # Surrogates are no characters, NUL and an empty text are refused where settings are read.

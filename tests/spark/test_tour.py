@@ -12,9 +12,9 @@ from crabka.cli import story
 from crabka.cli.session import with_cluster
 from crabka.cli.story_spark import LakeFacts, give_lake_tour
 from crabka.cli.story_tier import TIERED_TOPIC, send_to_tier
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.cluster import Cluster
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.cluster.cluster import Cluster
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
 

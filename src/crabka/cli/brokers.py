@@ -12,11 +12,11 @@ import typer
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig
 from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import LogDirDescription
-from crabka.clients.cluster_types import DescribedQuorum
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import LogDirDescription
+from crabka.clients.admin.cluster_types import DescribedQuorum
+from crabka.clients.cluster.metadata import BrokerEndpoint, TopicMetadata
 from crabka.clients.errors import ClientNetworkError, VersionMismatchError
-from crabka.clients.metadata import BrokerEndpoint, TopicMetadata
 from crabka.config.listeners import format_address
 from crabka.errors import OperationError
 

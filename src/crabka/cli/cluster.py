@@ -30,8 +30,8 @@ from crabka.cli.options import AsJson
 from crabka.cli.output import Row, print_rows
 from crabka.cli.session import with_admin
 from crabka.cli.up import storage_settings
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ClusterDescription
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ClusterDescription
 from crabka.clients.errors import ClientNetworkError
 from crabka.config.listeners import format_address
 from crabka.errors import ConfigError, CrabkaError, OperationError

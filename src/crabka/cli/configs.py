@@ -11,7 +11,7 @@ from crabka.cli.node_process import parse_settings
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
 from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, ConfigValue, ResourceType
+from crabka.clients.admin.admin_types import ConfigChange, ConfigOperation, ConfigOwner, ConfigValue, ResourceType
 from crabka.config.keys import ConfigType
 from crabka.config.resolve import ConfigSource
 from crabka.errors import ConfigError

@@ -7,17 +7,17 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from crabka._kio import ErrorCode
 from crabka.cli.group_errors import explained
 from crabka.cli.offsets import expand, parse_moment
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
 from crabka.cli.output import Row, print_json, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.group_types import GroupOffset
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.group_types import GroupOffset
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 
 _GOALS = "--to-earliest, --to-latest, --to-timestamp, --to-offset or --shift"
 

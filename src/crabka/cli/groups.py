@@ -12,9 +12,9 @@ from crabka.cli.offsets import expand
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
 from crabka.cli.output import Row, print_done, print_json, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
-from crabka.clients.offsets import LATEST
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 

@@ -9,7 +9,7 @@ from __future__ import annotations
 from collections.abc import Iterator, Sequence
 from typing import Final, NamedTuple
 
-from crabka.clients.admin_types import LogDirDescription
+from crabka.clients.admin.admin_types import LogDirDescription
 from crabka.ids import TopicPartition
 
 # Of a target, so much of its size stays free.

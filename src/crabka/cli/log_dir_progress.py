@@ -10,8 +10,8 @@ from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
 from crabka.cli.log_dir_view import RunningMove, format_bytes, move_rates, running_moves
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import LogDirDescription
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import LogDirDescription
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition

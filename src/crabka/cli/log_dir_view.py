@@ -6,7 +6,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.cli.output import Row
-from crabka.clients.admin_types import LogDirDescription
+from crabka.clients.admin.admin_types import LogDirDescription
 from crabka.ids import TopicPartition
 
 if TYPE_CHECKING:

@@ -9,7 +9,6 @@ from typing import Annotated, Final
 
 import typer
 
-from crabka._kio import ErrorCode
 from crabka.cli.log_dir_balance import DEFAULT_TOLERANCE, PlannedMove, plan_balance
 from crabka.cli.log_dir_check import (
     DAMAGE_COLUMNS,
@@ -35,10 +34,11 @@ from crabka.cli.log_dir_view import (
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
 from crabka.cli.output import Row, print_done, print_json, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOwner, ResourceType
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigChange, ConfigOwner, ResourceType
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.vfs import OsFileSystem
 
 app = typer.Typer(help="Log dirs of brokers: list, move, check, cordon, balance.", no_args_is_help=True)

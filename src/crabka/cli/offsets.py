@@ -10,8 +10,8 @@ import typer
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, parse_partition
 from crabka.cli.output import Row, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
+from crabka.clients.admin.admin import Admin
+from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 

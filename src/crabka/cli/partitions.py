@@ -8,7 +8,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from crabka._kio import ErrorCode
 from crabka.cli.offsets import expand
 from crabka.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -24,10 +23,11 @@ from crabka.cli.reassignment_plan import Assignment, plan_as_json, plan_for_brok
 from crabka.cli.reassignment_progress import wait_until_moved
 from crabka.cli.reassignment_throttle import clear_throttle, set_throttle
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import ElectionKind, ReplicaMove
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.cluster_types import ElectionKind, ReplicaMove
 from crabka.errors import ConfigError, CrabkaError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 
 app = typer.Typer(help="Partitions: move replicas, elect leaders.", no_args_is_help=False)
 

@@ -16,8 +16,8 @@ from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapCo
 from crabka.cli.output import Row, print_done, print_json, print_rows
 from crabka.cli.serve import read_properties
 from crabka.cli.session import with_admin
-from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import DescribedQuorum, QuorumReplica
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.listeners import controller_endpoints
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError

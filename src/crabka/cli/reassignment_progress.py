@@ -8,8 +8,8 @@ import sys
 from collections.abc import Collection, Iterator
 from typing import TYPE_CHECKING, Final, Protocol
 
-from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import ReplicaMove
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.cluster_types import ReplicaMove
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition

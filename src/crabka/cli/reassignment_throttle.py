@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
 
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, ResourceType
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigChange, ConfigOperation, ConfigOwner, ResourceType
 from crabka.ids import TopicPartition
 
 RATES = ("leader.replication.throttled.rate", "follower.replication.throttled.rate")

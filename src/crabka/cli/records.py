@@ -22,12 +22,12 @@ from crabka.cli.options import (
 )
 from crabka.cli.output import bytes_as_json, print_done, print_rows
 from crabka.cli.session import with_admin, with_cluster
-from crabka.clients.accumulator import RecordMetadata
-from crabka.clients.admin import Admin
-from crabka.clients.cluster import Cluster
-from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings
-from crabka.clients.offsets import LATEST
-from crabka.clients.producer import Producer, ProducerSettings
+from crabka.clients.admin.admin import Admin
+from crabka.clients.cluster.cluster import Cluster
+from crabka.clients.fetcher.fetcher import FetchedRecord, Fetcher, FetcherSettings
+from crabka.clients.fetcher.offsets import LATEST
+from crabka.clients.producer.accumulator import RecordMetadata
+from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 

@@ -6,11 +6,11 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from crabka.cli.serve import read_properties
-from crabka.clients.admin import Admin
-from crabka.clients.cluster import Cluster, ClusterSettings
-from crabka.clients.connection import ConnectionSettings
-from crabka.clients.metadata_sources import BrokerMetadata, ControllerMetadata, MetadataSource
-from crabka.clients.security import ClientSecurity
+from crabka.clients.admin.admin import Admin
+from crabka.clients.cluster.cluster import Cluster, ClusterSettings
+from crabka.clients.cluster.connection import ConnectionSettings
+from crabka.clients.cluster.metadata_sources import BrokerMetadata, ControllerMetadata, MetadataSource
+from crabka.clients.security.security import ClientSecurity
 from crabka.runtime import real_runtime, run
 
 T = TypeVar("T")

@@ -33,13 +33,13 @@ from crabka.cli.session import with_cluster
 from crabka.cli.story_spark import LakeFacts, answer_lines, give_lake_tour
 from crabka.cli.story_tier import TIERED_TOPIC, TierFacts, keep_on_disk, look_at_tier, send_to_tier
 from crabka.cli.up import DEFAULT_DATA_DIR, DEFAULT_LISTEN
-from crabka.clients.accumulator import RecordMetadata
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.cluster import Cluster
-from crabka.clients.fetcher import Fetcher
-from crabka.clients.offsets import LATEST
-from crabka.clients.producer import Producer, ProducerSettings
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.cluster.cluster import Cluster
+from crabka.clients.fetcher.fetcher import Fetcher
+from crabka.clients.fetcher.offsets import LATEST
+from crabka.clients.producer.accumulator import RecordMetadata
+from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.config.listeners import format_address, parse_address
 from crabka.errors import ConfigError, CrabkaError
 from crabka.ids import TopicPartition

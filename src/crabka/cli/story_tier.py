@@ -10,16 +10,16 @@ from typing import TYPE_CHECKING, Final, NamedTuple
 from crabka.cli.tier_progress import TierProgress
 from crabka.cli.tier_status import status_rows
 from crabka.cli.tier_storage import open_storage
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOwner, ResourceType
-from crabka.clients.offsets import EARLIEST_LOCAL, LATEST_TIERED
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigChange, ConfigOwner, ResourceType
+from crabka.clients.fetcher.offsets import EARLIEST_LOCAL, LATEST_TIERED
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck, check_on_threads
 from crabka.remote_topic.tier_view import TierView, offsets_at
 
 if TYPE_CHECKING:
-    from crabka.clients.cluster import Cluster
+    from crabka.clients.cluster.cluster import Cluster
 
 # Small segments and eager retention: a visitor does not want to wait.
 TIERED_TOPIC: Final = {"remote.storage.enable": "true", "segment.bytes": str(1 << 20)}

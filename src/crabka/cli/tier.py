@@ -17,8 +17,8 @@ from crabka.cli.output import Row, print_rows
 from crabka.cli.session import with_cluster
 from crabka.cli.tier_output import SEGMENT_COLUMNS, print_result, segment_row
 from crabka.cli.tier_status import STATUS_COLUMNS, status_rows
-from crabka.clients.admin import Admin
-from crabka.clients.cluster import Cluster
+from crabka.clients.admin.admin import Admin
+from crabka.clients.cluster.cluster import Cluster
 from crabka.errors import ConfigError, CrabkaError
 from crabka.ids import TopicPartition
 from crabka.remote.removal_notice import is_removal_notice

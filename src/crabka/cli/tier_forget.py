@@ -8,8 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final
 
-from crabka.clients.offsets import EARLIEST, LATEST, list_offsets
-from crabka.clients.producer import Producer
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST, list_offsets
+from crabka.clients.producer.producer import Producer
 from crabka.errors import ConfigError
 from crabka.remote.segments import RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
 from crabka.remote_topic.partitioner import metadata_partition_for
@@ -19,8 +19,8 @@ from crabka.remote_topic.settings import METADATA_TOPIC
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.clients.cluster import Cluster
-    from crabka.clients.offsets import OffsetAndTimestamp
+    from crabka.clients.cluster.cluster import Cluster
+    from crabka.clients.fetcher.offsets import OffsetAndTimestamp
     from crabka.ids import TopicPartition
     from crabka.remote.segments import RemoteLogSegmentMetadata
     from crabka.remote_topic.tier_view import TierView

@@ -6,9 +6,9 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
-from crabka.clients.admin import Admin
+from crabka.clients.admin.admin import Admin
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED
+from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.remote.segments import newest_segment

@@ -8,14 +8,14 @@ from __future__ import annotations
 from pathlib import Path
 from typing import TYPE_CHECKING
 
-from crabka.clients.admin_types import ConfigOwner, ResourceType
+from crabka.clients.admin.admin_types import ConfigOwner, ResourceType
 from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError
 from crabka.remote.backends.url import CLASS_NAME, storage_settings_of_url
 from crabka.remote.opening import DEFAULT_PREFIX, PREFIX_KEY, open_storage_of
 
 if TYPE_CHECKING:
-    from crabka.clients.admin import Admin
+    from crabka.clients.admin.admin import Admin
     from crabka.remote.storage_manager import RemoteStorageManager
 
 

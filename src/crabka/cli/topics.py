@@ -9,8 +9,8 @@ import typer
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, Settings, settings_of
 from crabka.cli.output import Row, print_done, print_rows
 from crabka.cli.session import with_admin
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.metadata import TopicMetadata
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.cluster.metadata import TopicMetadata
 from crabka.ids import uuid_to_text
 
 app = typer.Typer(help="Topics: list, create, describe, delete.", no_args_is_help=False)

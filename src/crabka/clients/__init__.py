@@ -7,11 +7,11 @@ from typing import TYPE_CHECKING
 from crabka.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
-    from crabka.clients.accumulator import RecordMetadata
-    from crabka.clients.admin import Admin
-    from crabka.clients.admin_types import ConfigChange, ConfigOperation, ConfigOwner, NewTopic, ResourceType
-    from crabka.clients.cluster import Cluster, ClusterSettings
-    from crabka.clients.connection import Connection, ConnectionSettings
+    from crabka.clients.admin.admin import Admin
+    from crabka.clients.admin.admin_types import ConfigChange, ConfigOperation, ConfigOwner, NewTopic, ResourceType
+    from crabka.clients.admin.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
+    from crabka.clients.cluster.cluster import Cluster, ClusterSettings
+    from crabka.clients.cluster.connection import Connection, ConnectionSettings
     from crabka.clients.errors import (
         AbortableTransactionError,
         AuthenticationError,
@@ -27,16 +27,16 @@ if TYPE_CHECKING:
         TransactionStateError,
         VersionMismatchError,
     )
-    from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
-    from crabka.clients.group_types import GroupDescription, GroupListing, GroupMember, GroupOffset
-    from crabka.clients.producer import Producer
-    from crabka.clients.producer_settings import ProducerSettings
-    from crabka.clients.security import ClientSecurity
-    from crabka.clients.security_settings import SecuritySettings
-    from crabka.clients.sync_admin import SyncAdmin
-    from crabka.clients.sync_fetcher import SyncFetcher
-    from crabka.clients.sync_producer import SyncProducer
-    from crabka.clients.transaction_messages import GroupMembership, OffsetToCommit
+    from crabka.clients.fetcher.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
+    from crabka.clients.producer.accumulator import RecordMetadata
+    from crabka.clients.producer.producer import Producer
+    from crabka.clients.producer.settings import ProducerSettings
+    from crabka.clients.producer.transaction_messages import GroupMembership, OffsetToCommit
+    from crabka.clients.security.security import ClientSecurity
+    from crabka.clients.security.settings import SecuritySettings
+    from crabka.clients.sync.admin import SyncAdmin
+    from crabka.clients.sync.fetcher import SyncFetcher
+    from crabka.clients.sync.producer import SyncProducer
 
 __all__ = [
     "AbortableTransactionError",
@@ -85,11 +85,11 @@ __all__ = [
 __getattr__ = lazy_exports(
     __name__,
     {
-        "accumulator": ["RecordMetadata"],
-        "admin": ["Admin"],
-        "admin_types": ["ConfigChange", "ConfigOperation", "ConfigOwner", "NewTopic", "ResourceType"],
-        "cluster": ["Cluster", "ClusterSettings"],
-        "connection": ["Connection", "ConnectionSettings"],
+        "producer.accumulator": ["RecordMetadata"],
+        "admin.admin": ["Admin"],
+        "admin.admin_types": ["ConfigChange", "ConfigOperation", "ConfigOwner", "NewTopic", "ResourceType"],
+        "cluster.cluster": ["Cluster", "ClusterSettings"],
+        "cluster.connection": ["Connection", "ConnectionSettings"],
         "errors": [
             "AbortableTransactionError",
             "AuthenticationError",
@@ -105,15 +105,15 @@ __getattr__ = lazy_exports(
             "TransactionStateError",
             "VersionMismatchError",
         ],
-        "fetcher": ["FetchedRecord", "Fetcher", "FetcherSettings", "OffsetReset"],
-        "group_types": ["GroupDescription", "GroupListing", "GroupMember", "GroupOffset"],
-        "producer": ["Producer"],
-        "producer_settings": ["ProducerSettings"],
-        "security": ["ClientSecurity"],
-        "security_settings": ["SecuritySettings"],
-        "sync_admin": ["SyncAdmin"],
-        "sync_fetcher": ["SyncFetcher"],
-        "sync_producer": ["SyncProducer"],
-        "transaction_messages": ["GroupMembership", "OffsetToCommit"],
+        "fetcher.fetcher": ["FetchedRecord", "Fetcher", "FetcherSettings", "OffsetReset"],
+        "admin.group_types": ["GroupDescription", "GroupListing", "GroupMember", "GroupOffset"],
+        "producer.producer": ["Producer"],
+        "producer.settings": ["ProducerSettings"],
+        "security.security": ["ClientSecurity"],
+        "security.settings": ["SecuritySettings"],
+        "sync.admin": ["SyncAdmin"],
+        "sync.fetcher": ["SyncFetcher"],
+        "sync.producer": ["SyncProducer"],
+        "producer.transaction_messages": ["GroupMembership", "OffsetToCommit"],
     },
 )

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class ControlContext:
+class ControllerContext:
     """Everything that handlers of the controller role share. One per node, owned by the node's loop."""
 
     # Settings of the node's file alone, and with the dynamic ones over them.

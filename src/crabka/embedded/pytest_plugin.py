@@ -36,8 +36,8 @@ def crabka_broker(crabka_broker_settings: Mapping[str, str]) -> Iterator[Broker]
 @pytest.fixture
 def crabka_topic(crabka_broker: Broker) -> Iterator[str]:
     """The name of a new topic."""
-    from crabka.clients.admin_types import NewTopic
-    from crabka.clients.sync_admin import SyncAdmin
+    from crabka.clients.admin.admin_types import NewTopic
+    from crabka.clients.sync.admin import SyncAdmin
 
     name = f"topic-{uuid.uuid4().hex}"
     with SyncAdmin(crabka_broker.bootstrap_servers) as admin:

@@ -303,7 +303,7 @@ class Node:
 def _collect_more(context: BrokerContext, quorum: RaftQuorum) -> Iterator[Metric]:
     yield from collect_quorum(quorum)
     yield from collect_log_dirs(context.logs.dirs)
-    yield from collect_cuts(context.logs.cuts, sum(log.loss is not None for log in context.logs))
+    yield from collect_cuts(context.logs.cuts, sum(log.durability.loss is not None for log in context.logs))
     yield from collect_moves(context.moves)
     yield from collect_scrub(context.scrubber)
     if context.tiering is not None:

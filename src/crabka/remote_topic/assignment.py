@@ -11,7 +11,7 @@ import asyncio
 import logging
 from collections.abc import Callable, Collection, Iterable
 
-from crabka.clients.backoff import Backoff
+from crabka.clients.cluster.backoff import Backoff
 from crabka.errors import CrabkaError
 from crabka.ports import Runtime
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager

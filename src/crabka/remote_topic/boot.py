@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 
-from crabka.clients.backoff import Backoff
+from crabka.clients.cluster.backoff import Backoff
 from crabka.errors import CrabkaError
 from crabka.ports import Runtime
 from crabka.remote_topic.event_fetcher import OnFailure

@@ -12,7 +12,7 @@ from typing import Final
 
 import crc32c
 
-from crabka.clients.isolation import visible_batches
+from crabka.clients.fetcher.isolation import visible_batches
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import ATTRIBUTES_POSITION, HEADER_SIZE, LOG_OVERHEAD, MAGIC_V2, UNTIMED_HEADER_STRUCT
 from crabka.records.varint import encode_varint

@@ -18,16 +18,16 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from crabka._kio import ErrorCode
-from crabka.clients.backoff import Backoff
-from crabka.clients.cluster import Cluster, means_stale_metadata
-from crabka.clients.fetch_messages import FetchAnswer, FetchTarget, fetch_request, read_answers
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.metadata import TopicMetadata
-from crabka.clients.offsets import EARLIEST, LATEST, list_offsets
+from crabka.clients.cluster.backoff import Backoff
+from crabka.clients.cluster.cluster import Cluster, means_stale_metadata
+from crabka.clients.cluster.metadata import TopicMetadata
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.messages import FetchAnswer, FetchTarget, fetch_request, read_answers
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST, list_offsets
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.remote_topic.event_batches import portions
 from crabka.remote_topic.event_log import EventBatch, EventSink
 from crabka.runtime.task_scope import TaskScope

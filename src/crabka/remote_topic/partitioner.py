@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import struct
 
-from crabka.clients.partitioner import partition_for_key
+from crabka.clients.producer.partitioner import partition_for_key
 from crabka.remote.segments import TopicIdPartition
 
 _LONGS = struct.Struct(">QQ")

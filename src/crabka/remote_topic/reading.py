@@ -13,10 +13,10 @@ from __future__ import annotations
 from collections.abc import Callable, Collection, Iterable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crabka.clients.epoch_ends import epoch_ends
 from crabka.clients.errors import RequestTimeoutError
-from crabka.clients.fetcher import Fetcher, FetcherSettings, OffsetReset
-from crabka.clients.offsets import EARLIEST, LATEST, list_offsets
+from crabka.clients.fetcher.epoch_ends import epoch_ends
+from crabka.clients.fetcher.fetcher import Fetcher, FetcherSettings, OffsetReset
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST, list_offsets
 from crabka.ids import TopicPartition
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
 from crabka.remote_topic.partitioner import metadata_partition_for
@@ -24,8 +24,8 @@ from crabka.remote_topic.serde import decode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from crabka.clients.cluster import Cluster
-    from crabka.clients.fetcher import FetchedRecord
+    from crabka.clients.cluster.cluster import Cluster
+    from crabka.clients.fetcher.fetcher import FetchedRecord
     from crabka.remote.segments import TopicIdPartition
 
 _POLL_MS: Final = 1_000

@@ -12,8 +12,8 @@ from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Protocol
 
-from crabka.clients.admin import Admin
-from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL
+from crabka.clients.admin.admin import Admin
+from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL
 from crabka.ids import TopicPartition
 from crabka.remote.errors import RemoteStorageError
 from crabka.remote.layout import parse_partition_directory

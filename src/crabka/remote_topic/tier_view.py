@@ -9,10 +9,10 @@ from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigOwner, ResourceType
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigOwner, ResourceType
 from crabka.clients.errors import VersionMismatchError
-from crabka.clients.offsets import OffsetAndTimestamp
+from crabka.clients.fetcher.offsets import OffsetAndTimestamp
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.remote.errors import NotReadyError
@@ -22,8 +22,8 @@ from crabka.remote_topic.reading import MetadataTopicReader, OnProgress
 from crabka.remote_topic.settings import METADATA_TOPIC
 
 if TYPE_CHECKING:
-    from crabka.clients.cluster import Cluster
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.cluster import Cluster
+    from crabka.clients.cluster.metadata import TopicMetadata
     from crabka.remote_topic.event_reader import MetadataEvent
 
 _ASKED_AT_ONCE: Final = 50

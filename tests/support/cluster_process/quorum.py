@@ -6,11 +6,11 @@ import asyncio
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.errors import CrabkaError, OperationError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork
-from tests.support.jvm import CLUSTER_ID
+from tests.support.kafka.oracle import CLUSTER_ID
 
 if TYPE_CHECKING:
     import uuid

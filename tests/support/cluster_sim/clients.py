@@ -8,13 +8,13 @@ from collections import defaultdict
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 
-from crabka.clients.accumulator import RecordMetadata
-from crabka.clients.admin import Admin
-from crabka.clients.cluster import Cluster, ClusterSettings
-from crabka.clients.connection import ConnectionSettings
-from crabka.clients.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
-from crabka.clients.offsets import LATEST
-from crabka.clients.producer import Producer, ProducerSettings
+from crabka.clients.admin.admin import Admin
+from crabka.clients.cluster.cluster import Cluster, ClusterSettings
+from crabka.clients.cluster.connection import ConnectionSettings
+from crabka.clients.fetcher.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
+from crabka.clients.fetcher.offsets import LATEST
+from crabka.clients.producer.accumulator import RecordMetadata
+from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.ports import Runtime

@@ -7,7 +7,7 @@ import random
 from dataclasses import dataclass
 from typing import Any, cast
 
-from crabka.clients.fetcher import Fetcher, FetcherSettings, OffsetReset
+from crabka.clients.fetcher.fetcher import Fetcher, FetcherSettings, OffsetReset
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.ports import Clock, Runtime

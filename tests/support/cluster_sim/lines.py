@@ -7,8 +7,8 @@ from collections.abc import Callable, Iterator
 from dataclasses import fields, is_dataclass
 from typing import Any
 
-from crabka.clients.cluster import Cluster
-from crabka.clients.connection import BodyBuilder
+from crabka.clients.cluster.cluster import Cluster
+from crabka.clients.cluster.connection import BodyBuilder
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes

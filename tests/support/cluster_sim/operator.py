@@ -8,9 +8,9 @@ from collections.abc import Awaitable, Callable
 from functools import partial
 from typing import Any
 
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.cluster_types import ElectionKind
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.admin.cluster_types import ElectionKind
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.kraft.voters import VoterNode

@@ -7,8 +7,8 @@ import functools
 import itertools
 
 from crabka.broker.transactions.state import ENDING
-from crabka.clients.admin import Admin
-from crabka.clients.cluster_types import ElectionKind
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.cluster_types import ElectionKind
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.vfs import read_file

@@ -7,7 +7,7 @@ import random
 from collections.abc import Sequence
 from typing import ClassVar
 
-from crabka.clients.fetcher import Fetcher, FetcherSettings, OffsetReset
+from crabka.clients.fetcher.fetcher import Fetcher, FetcherSettings, OffsetReset
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.testing import VirtualTimeLoop

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka.clients.connection import BodyBuilder, Connection, ConnectionSettings
+from crabka.clients.cluster.connection import BodyBuilder, Connection, ConnectionSettings
 from crabka.protocol.apis import ApiKey
 from tests.support.power_loss.machine import NODE_HOST, PORT, Machine
 

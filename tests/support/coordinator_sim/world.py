@@ -9,8 +9,8 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import ClassVar
 
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import NewTopic
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import NewTopic
 from crabka.errors import CrabkaError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode

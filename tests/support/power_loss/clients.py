@@ -7,13 +7,13 @@ import random
 import uuid
 from collections.abc import Awaitable
 
-from crabka.clients.accumulator import RecordMetadata
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOwner, NewTopic, ResourceType
-from crabka.clients.cluster import Cluster, ClusterSettings
-from crabka.clients.connection import ConnectionSettings
-from crabka.clients.fetcher import Fetcher, FetcherSettings, OffsetReset
-from crabka.clients.producer import Producer, ProducerSettings
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigChange, ConfigOwner, NewTopic, ResourceType
+from crabka.clients.cluster.cluster import Cluster, ClusterSettings
+from crabka.clients.cluster.connection import ConnectionSettings
+from crabka.clients.fetcher.fetcher import Fetcher, FetcherSettings, OffsetReset
+from crabka.clients.producer.accumulator import RecordMetadata
+from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from tests.support.power_loss.checks import actual_state

@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import random
 
-from crabka.clients.producer import ProducerSettings
+from crabka.clients.producer.producer import ProducerSettings
 from crabka.node.node import Node
 from crabka.testing import VirtualTimeLoop
 from tests.support.power_loss.checks import NodeCheck

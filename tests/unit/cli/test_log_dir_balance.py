@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crabka.cli.log_dir_balance import PlannedMove, plan_balance
-from crabka.clients.admin_types import LogDirDescription, ReplicaInfo
+from crabka.clients.admin.admin_types import LogDirDescription, ReplicaInfo
 from crabka.ids import TopicPartition
 
 Sizes = dict[int, int]

@@ -16,7 +16,7 @@ from crabka.cli.log_dir_view import (
     print_tables,
     running_moves,
 )
-from crabka.clients.admin_types import LogDirDescription, ReplicaInfo
+from crabka.clients.admin.admin_types import LogDirDescription, ReplicaInfo
 from crabka.ids import TopicPartition
 
 T0 = TopicPartition("t", 0)

@@ -7,7 +7,7 @@ from pathlib import Path
 import pytest
 
 from crabka.cli.session import with_admin, with_cluster
-from crabka.clients.cluster import Cluster, ClusterSettings
+from crabka.clients.cluster.cluster import Cluster, ClusterSettings
 from crabka.clients.errors import SaslAuthenticationError
 from crabka.errors import ConfigError
 

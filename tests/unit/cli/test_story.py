@@ -9,9 +9,9 @@ import pytest
 
 from crabka.cli import story
 from crabka.cli.session import with_cluster
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import NewTopic
-from crabka.clients.cluster import Cluster
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import NewTopic
+from crabka.clients.cluster.cluster import Cluster
 from crabka.ids import TopicPartition
 
 

@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from crabka.cli import story_tier
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigChange, ConfigOwner
-from crabka.clients.offsets import EARLIEST_LOCAL, LATEST_TIERED, OffsetAndTimestamp
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigChange, ConfigOwner
+from crabka.clients.fetcher.offsets import EARLIEST_LOCAL, LATEST_TIERED, OffsetAndTimestamp
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.cli.tier_forget import is_foreign
-from crabka.clients.offsets import OffsetAndTimestamp
+from crabka.clients.fetcher.offsets import OffsetAndTimestamp
 from crabka.testing.remote_samples import sample_segment
 
 

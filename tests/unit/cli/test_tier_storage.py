@@ -9,9 +9,9 @@ from typing import Any, cast
 import pytest
 
 from crabka.cli.tier_storage import explain_missing_storage, open_storage
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ClusterDescription, ConfigOwner, ConfigValue
-from crabka.clients.metadata import BrokerEndpoint
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ClusterDescription, ConfigOwner, ConfigValue
+from crabka.clients.cluster.metadata import BrokerEndpoint
 from crabka.errors import ConfigError
 from crabka.remote.backends.local import ROOT_NAME, LocalTieredStorage
 from crabka.remote.backends.url import CLASS_NAME

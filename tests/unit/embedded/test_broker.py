@@ -8,11 +8,11 @@ from pathlib import Path
 
 import pytest
 
-from crabka.clients.admin_types import ConfigOwner, NewTopic, ResourceType
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.sync_admin import SyncAdmin
-from crabka.clients.sync_fetcher import SyncFetcher
-from crabka.clients.sync_producer import SyncProducer
+from crabka.clients.admin.admin_types import ConfigOwner, NewTopic, ResourceType
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.sync.admin import SyncAdmin
+from crabka.clients.sync.fetcher import SyncFetcher
+from crabka.clients.sync.producer import SyncProducer
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from crabka.clients.sync_admin import SyncAdmin
+from crabka.clients.sync.admin import SyncAdmin
 from crabka.embedded.in_process import ProcessNode
 from crabka.errors import ConfigError
 

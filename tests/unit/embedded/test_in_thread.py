@@ -5,7 +5,7 @@ from __future__ import annotations
 import threading
 from pathlib import Path
 
-from crabka.clients.sync_admin import SyncAdmin
+from crabka.clients.sync.admin import SyncAdmin
 from crabka.embedded.in_thread import ThreadNode
 
 

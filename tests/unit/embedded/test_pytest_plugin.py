@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crabka.clients.sync_admin import SyncAdmin
+from crabka.clients.sync.admin import SyncAdmin
 from crabka.embedded import Broker
 
 

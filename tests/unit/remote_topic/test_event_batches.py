@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.clients.isolation import visible_batches
+from crabka.clients.fetcher.isolation import visible_batches
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.errors import CorruptBatchError
@@ -12,7 +12,7 @@ from crabka.records.header import HEADER_SIZE, sealed
 from crabka.records.record import Record
 from crabka.remote_topic import event_batches
 from crabka.remote_topic.event_batches import portions
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def single(offset: int, value: bytes | None, **options: int) -> bytes:

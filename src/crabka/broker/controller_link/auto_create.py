@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
     from crabka.broker.controller_link.channel import ControllerRequests
     from crabka.config.server import ServerConfig
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.protocol.apis import MessageTypes
 
@@ -92,7 +92,7 @@ class AutoTopicCreation:
         self._in_flight: dict[str, asyncio.Future[dict[str, ErrorCode]]] = {}
         self._waiting: dict[asyncio.Future[None], None] = {}
 
-    def on_metadata(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, _image: MetadataImage) -> None:
         """Look again for topics that somebody waits for. To be called after the partitions followed the change."""
         if delta.topics_created:
             waiting, self._waiting = self._waiting, {}

@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientNetworkError, VersionMismatchError
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.protocol.apis import SPECS, ApiKey, request_types

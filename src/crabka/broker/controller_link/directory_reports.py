@@ -103,7 +103,7 @@ class DirectoryReports:
 
     def _directory_of(self, partition: Partition) -> DirectoryId | None:
         # A replica that lost records is reported as lost (`replica_losses`).
-        return None if partition.log.loss is not None else self._logs.directory_id(self._place_of(partition))
+        return None if partition.log.durability.loss is not None else self._logs.directory_id(self._place_of(partition))
 
     def _is_news(self, image: MetadataImage, partition: Partition, directory: DirectoryId) -> bool:
         if (partition.topic_id, partition.index) in self._held:

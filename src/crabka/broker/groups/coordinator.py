@@ -54,7 +54,7 @@ if TYPE_CHECKING:
     from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.config.server import ServerConfig
     from crabka.log.dirs.log_manager import LogManager
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
 
@@ -108,7 +108,7 @@ class GroupCoordinator:
         self.catalog.follow(image)
         self._follow(image)
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Follow the leadership of `__consumer_offsets`, and forget the offsets of topics that are gone."""
         before = delta.image.topics.by_id
         deleted = {before[topic_id].name for topic_id in delta.topics_deleted if topic_id in before}

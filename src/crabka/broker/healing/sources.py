@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, Protocol
 
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, VersionMismatchError
-from crabka.clients.fetch_messages import FetchTarget, fetch_request, read_answers
+from crabka.clients.fetcher.messages import FetchTarget, fetch_request, read_answers
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.ports import FileRange

@@ -25,7 +25,7 @@ from crabka.broker.logdirs.assembly import build_resolution, take_move_rate
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.configs import ConfigResourceType
-from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.delta import MetadataChanges, MetadataDelta
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.serving.config_view import EffectiveConfigs
 from crabka.serving.dispatch import Dispatcher
@@ -241,7 +241,7 @@ class BrokerService:
             return
         reached = asyncio.get_running_loop().create_future()
 
-        def look(_delta: MetadataDelta, image: MetadataImage) -> None:
+        def look(_delta: MetadataChanges, image: MetadataImage) -> None:
             if not reached.done() and condition(image):
                 reached.set_result(None)
 
@@ -271,7 +271,7 @@ class BrokerService:
         self._replica_host.take_rate(image.configs, self._config.node_id)
         take_move_rate(self.context.moves, image.configs, self._config.node_id)
 
-    def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self._take_settings(image)
             self.context.scrubber.settings_changed()

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
     from crabka.config.server import ServerConfig
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
 
@@ -113,7 +113,7 @@ class ReplicaFetchers:
             del self._fetchers[place]
             fetcher.stop()
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Take over addresses of leaders and the throttle; partitions are told by `follow` and `unfollow`."""
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id in delta.brokers_changed:

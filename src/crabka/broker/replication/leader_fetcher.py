@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.broker.replication.fetch_list import FetchList, known_error
 from crabka.broker.replication.leader_range import ask_leader_ranges, ask_leader_tiers
-from crabka.clients.connection import Connection, ConnectionSettings, response_offset
+from crabka.clients.cluster.connection import Connection, ConnectionSettings, response_offset
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
 from crabka.errors import InvariantError, OperationError, WireError
 from crabka.protocol.apis import ApiKey

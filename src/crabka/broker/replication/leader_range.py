@@ -15,7 +15,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping, Sequence
 
     from crabka.broker.replication.followed import FollowedPartition
-    from crabka.clients.connection import Connection
+    from crabka.clients.cluster.connection import Connection
     from crabka.protocol.apis import MessageTypes
 
 _LATEST: Final = -1

@@ -55,7 +55,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.ids import TopicPartition
     from crabka.log.dirs.log_manager import LogManager
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
 
@@ -114,7 +114,7 @@ class TransactionCoordinator:
         """Begin to load what this node leads."""
         self._follow(image)
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Follow the leadership of `__transaction_state`."""
         before = delta.image.topics.by_name.get(TRANSACTIONS_TOPIC)
         topic = image.topics.by_name.get(TRANSACTIONS_TOPIC)

@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Protocol
 
-from crabka.clients.connection import Connection, ConnectionSettings
+from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
 from crabka.errors import CrabkaError
 from crabka.kraft.events import LeaderLost, RequestFailed, ResponseReceived

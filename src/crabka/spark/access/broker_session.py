@@ -10,25 +10,25 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from crabka._kio import ErrorCode
-from crabka.clients.admin import Admin
-from crabka.clients.admin_types import ConfigOwner, ResourceType
-from crabka.clients.cluster import Cluster, ClusterSettings, means_stale_metadata
-from crabka.clients.connection import ConnectionSettings
-from crabka.clients.epoch_ends import LeaderEpochEnd, epoch_ends
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ConfigOwner, ResourceType
+from crabka.clients.cluster.cluster import Cluster, ClusterSettings, means_stale_metadata
+from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer, FetchLimits, FetchTarget, fetch_request, read_answers
-from crabka.clients.offsets import list_offsets
-from crabka.clients.security import ClientSecurity
-from crabka.clients.sync_session import LoopThread
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd, epoch_ends
+from crabka.clients.fetcher.messages import FetchAnswer, FetchLimits, FetchTarget, fetch_request, read_answers
+from crabka.clients.fetcher.offsets import list_offsets
+from crabka.clients.security.security import ClientSecurity
+from crabka.clients.sync.session import LoopThread
 from crabka.errors import ConfigError, OperationError, WireError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import real_runtime
 from crabka.spark.errors import TopicChangedError
 
 if TYPE_CHECKING:
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.metadata import TopicMetadata
 
 T = TypeVar("T")
 _CLIENT_ID: Final = "crabka-spark"

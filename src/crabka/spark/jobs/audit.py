@@ -12,8 +12,8 @@ from collections.abc import Iterable, Iterator, Mapping, Sequence
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
-from crabka.clients.cluster import Cluster, ClusterSettings
-from crabka.clients.sync_session import LoopThread
+from crabka.clients.cluster.cluster import Cluster, ClusterSettings
+from crabka.clients.sync.session import LoopThread
 from crabka.errors import ConfigError
 from crabka.remote.backends.url import SETTING_PREFIX, storage_settings_of_url
 from crabka.remote.opening import open_storage_of

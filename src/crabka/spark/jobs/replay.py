@@ -13,9 +13,9 @@ from dataclasses import dataclass, replace
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.clients.admin import Admin
-from crabka.clients.group_types import GroupOffset
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.group_types import GroupOffset
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.spark.access.broker_session import BrokerSession

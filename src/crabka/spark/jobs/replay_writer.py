@@ -13,13 +13,13 @@ from dataclasses import dataclass, field
 from types import TracebackType
 from typing import TYPE_CHECKING, Any, NamedTuple, Self
 
-from crabka.clients.admin import Admin
-from crabka.clients.cluster import Cluster
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.group_types import GroupOffset
+from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import AbortableTransactionError
-from crabka.clients.group_types import GroupOffset
-from crabka.clients.producer import Producer
-from crabka.clients.producer_settings import ProducerSettings
-from crabka.clients.transaction_messages import OffsetToCommit
+from crabka.clients.producer.producer import Producer
+from crabka.clients.producer.settings import ProducerSettings
+from crabka.clients.producer.transaction_messages import OffsetToCommit
 from crabka.errors import ConfigError, CrabkaError
 from crabka.ids import TopicPartition
 from crabka.records.record import Headers

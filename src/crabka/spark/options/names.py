@@ -10,7 +10,7 @@ from collections.abc import Iterable, Mapping, Sequence
 from difflib import get_close_matches
 from typing import Final
 
-from crabka.clients.security_settings import is_idle
+from crabka.clients.security.settings import is_idle
 from crabka.errors import ConfigError
 
 KAFKA_PREFIX: Final = "kafka."

@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from dataclasses import dataclass, field
 from typing import Final
 
-from crabka.clients.security_settings import SecuritySettings
+from crabka.clients.security.settings import SecuritySettings
 from crabka.errors import ConfigError
 from crabka.ids import uuid_from_text
 from crabka.spark.options import names

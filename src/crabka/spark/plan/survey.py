@@ -9,7 +9,7 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import TYPE_CHECKING
 
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition, newest_segment
@@ -33,7 +33,7 @@ from crabka.spark.plan.catalog.topic_catalog import load_topic_catalog
 from crabka.spark.plan.context import PlanContext, is_tier_only, with_retries
 
 if TYPE_CHECKING:
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.metadata import TopicMetadata
 
 
 @dataclass(frozen=True, slots=True)

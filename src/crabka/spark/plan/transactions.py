@@ -17,14 +17,14 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
-from crabka._kio import ErrorCode
-from crabka.clients.cluster import means_stale_metadata
+from crabka.clients.cluster.cluster import means_stale_metadata
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.errors import OperationError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan.catalog.segment_objects import SegmentObjects

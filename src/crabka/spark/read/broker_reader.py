@@ -13,14 +13,14 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from crabka._kio import ErrorCode
-from crabka.clients.cluster import means_stale_metadata
+from crabka.clients.cluster.cluster import means_stale_metadata
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetch_messages import FetchAnswer
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.messages import FetchAnswer
+from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import EXTENT_STRUCT, HEADER_SIZE, LOG_OVERHEAD
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.decode import AbortedTransactions, BatchBounds, CorruptBatch, Origin, RowRange

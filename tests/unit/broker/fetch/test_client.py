@@ -11,7 +11,7 @@ from crabka.config.java_classes import RACK_AWARE_SELECTOR
 from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.protocol.apis import ApiKey, request_types
-from tests.support.sim_node import fetch_body, versions_of
+from tests.support.nodes.sim_node import fetch_body, versions_of
 
 
 def config(**settings: str) -> ServerConfig:

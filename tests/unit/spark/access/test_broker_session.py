@@ -2,15 +2,15 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.epoch_ends import LeaderEpochEnd
 from crabka.clients.errors import ClientNetworkError
-from crabka.clients.fetcher import FetcherSettings
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
+from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import TopicChangedError

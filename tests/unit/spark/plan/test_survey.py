@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
-from crabka.clients.offsets import LATEST
+from crabka.clients.fetcher.offsets import LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
@@ -21,12 +21,12 @@ from crabka.spark.options.selection import Assign, Subscribe, SubscribePattern
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import open_context
 from crabka.spark.plan.survey import Survey, chosen_catalog, make_survey, wants_topic
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
-from tests.support.tier_plans import options
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.plans import options
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches, two_segments
+from tests.support.tiers.stores import write_tier
 
 if TYPE_CHECKING:
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.metadata import TopicMetadata
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

@@ -29,8 +29,8 @@ from crabka.spark.plan.catalog.cache_files import cache_path, load_cache, store_
 from crabka.spark.plan.catalog.segments import TierCatalog
 
 if TYPE_CHECKING:
-    from crabka.clients.cluster import Cluster
-    from crabka.clients.metadata import TopicMetadata
+    from crabka.clients.cluster.cluster import Cluster
+    from crabka.clients.cluster.metadata import TopicMetadata
     from crabka.remote_topic.event_reader import MetadataEvent
 
 

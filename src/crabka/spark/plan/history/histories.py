@@ -22,8 +22,8 @@ from dataclasses import dataclass
 from functools import partial
 from typing import NamedTuple
 
-from crabka.clients.epoch_ends import LeaderEpochEnd
-from crabka.clients.offsets import EARLIEST, LATEST
+from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.formats.leader_epochs import NO_END, EpochLineage
 from crabka.ids import TopicPartition
 from crabka.spark.errors import SegmentVanishedError, lose

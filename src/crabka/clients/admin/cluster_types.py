@@ -1,0 +1,58 @@
+"""What admin calls about nodes, the metadata quorum and replicas take and return."""
+
+from __future__ import annotations
+
+import enum
+import uuid
+from collections.abc import Mapping
+from typing import NamedTuple
+
+from crabka.kraft.voters import VoterEndpoint
+
+METADATA_TOPIC = "__cluster_metadata"
+
+
+class ElectionKind(enum.IntEnum):
+    """Who may be elected: the first replica, or any that is left, which may lose records (KIP-460)."""
+
+    PREFERRED = 0
+    UNCLEAN = 1
+
+
+class QuorumReplica(NamedTuple):
+    """A copy of the metadata log as its leader sees it; times are -1 where it does not know."""
+
+    node_id: int
+    directory_id: uuid.UUID
+    log_end_offset: int
+    last_fetch_ms: int
+    last_caught_up_ms: int
+
+
+class DescribedQuorum(NamedTuple):
+    """The metadata quorum: its leader, voters, observers, and where its controllers are reached."""
+
+    leader_id: int
+    leader_epoch: int
+    high_watermark: int
+    voters: tuple[QuorumReplica, ...]
+    observers: tuple[QuorumReplica, ...]
+    nodes: Mapping[int, tuple[VoterEndpoint, ...]]
+
+    @property
+    def leader(self) -> QuorumReplica | None:
+        """The replica that leads, None if the answer does not list it."""
+        return next((each for each in (*self.voters, *self.observers) if each.node_id == self.leader_id), None)
+
+
+class ReplicaMove(NamedTuple):
+    """A partition whose replicas are changing: all of them now, those that come, those that go."""
+
+    replicas: tuple[int, ...]
+    adding: tuple[int, ...]
+    removing: tuple[int, ...]
+
+    @property
+    def target(self) -> tuple[int, ...]:
+        """The replicas when it is done."""
+        return tuple(replica for replica in self.replicas if replica not in self.removing)

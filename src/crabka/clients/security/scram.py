@@ -1,0 +1,154 @@
+"""The client's side of SCRAM (RFC 5802, RFC 7677), as Kafka speaks it: no channel binding, texts as plain UTF-8.
+
+Pure: messages in, messages out; the nonce comes in. The server proves that it knows the user as well: who does not
+check its signature may be talking to anybody. As in Kafka, names and passwords do not pass through SASLprep.
+"""
+
+from __future__ import annotations
+
+import base64
+import binascii
+import enum
+import hashlib
+import hmac
+from dataclasses import dataclass
+from typing import Final
+
+from crabka.clients.security.secret import Secret
+from crabka.errors import CrabkaError
+
+MIN_ITERATIONS: Final = 4096
+"""Kafka's least, and that of RFC 7677: fewer would make a recorded exchange cheap to guess from."""
+MAX_ITERATIONS: Final = 100_000
+"""Six times the most that Kafka stores. A server that asks for more would only keep the loop busy."""
+
+_NO_CHANNEL_BINDING = "n,,"
+_ENCODED_BINDING = base64.b64encode(_NO_CHANNEL_BINDING.encode()).decode()
+_MAX_COUNT_DIGITS = 9
+_MAX_SHOWN_CHARACTERS = 80
+
+
+class ScramError(CrabkaError):
+    """The server broke the exchange, refused the user, or could not prove that it knows them."""
+
+
+@dataclass(frozen=True, slots=True)
+class ScramMechanism:
+    """A name of the SASL registry and the hash function behind it."""
+
+    name: str
+    hash_name: str
+
+
+SCRAM_SHA_256: Final = ScramMechanism("SCRAM-SHA-256", "sha256")
+SCRAM_SHA_512: Final = ScramMechanism("SCRAM-SHA-512", "sha512")
+
+
+class _Stage(enum.Enum):
+    """What the exchange waits for."""
+
+    START = enum.auto()
+    SERVER_FIRST = enum.auto()
+    SERVER_FINAL = enum.auto()
+    COMPLETE = enum.auto()
+    FAILED = enum.auto()
+
+
+class ScramClient:
+    """One exchange: `respond` turns what the server says into the next message."""
+
+    def __init__(self, mechanism: ScramMechanism, username: str, password: Secret, nonce: str) -> None:
+        """The nonce is fresh, unguessable, printable ASCII without commas."""
+        self._hash = mechanism.hash_name
+        self._password = password
+        self._nonce = nonce
+        self._first_bare = f"n={_sasl_name(username)},r={nonce}"
+        self._stage = _Stage.START
+        self._server_signature = b""
+
+    @property
+    def is_complete(self) -> bool:
+        """True once the server has proved that it knows the user."""
+        return self._stage is _Stage.COMPLETE
+
+    def respond(self, challenge: bytes) -> bytes | None:
+        """Return the answer to a challenge, the first of which is empty; None when the exchange is complete.
+
+        Raises ScramError; the exchange is over then.
+        """
+        stage, self._stage = self._stage, _Stage.FAILED
+        match stage:
+            case _Stage.START:
+                if challenge:
+                    raise ScramError("the server spoke before the client")
+                self._stage = _Stage.SERVER_FIRST
+                return f"{_NO_CHANNEL_BINDING}{self._first_bare}".encode()
+            case _Stage.SERVER_FIRST:
+                answer = self._prove(_text(challenge))
+                self._stage = _Stage.SERVER_FINAL
+                return answer
+            case _Stage.SERVER_FINAL:
+                self._verify(_text(challenge))
+                self._stage = _Stage.COMPLETE
+                return None
+            case _Stage.COMPLETE | _Stage.FAILED:
+                raise ScramError("the server spoke after the end of the exchange")
+
+    def _prove(self, server_first: str) -> bytes:
+        nonce, salt, iterations = _parse_server_first(server_first)
+        if not nonce.startswith(self._nonce):
+            raise ScramError("the server answered to another nonce")
+        if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
+            raise ScramError(f"the server asks for {iterations} iterations, not {MIN_ITERATIONS} to {MAX_ITERATIONS}")
+        salted = hashlib.pbkdf2_hmac(self._hash, self._password.reveal().encode(), salt, iterations)
+        client_key = self._hmac(salted, b"Client Key")
+        without_proof = f"c={_ENCODED_BINDING},r={nonce}"
+        said = f"{self._first_bare},{server_first},{without_proof}".encode()
+        signature = self._hmac(hashlib.new(self._hash, client_key).digest(), said)
+        proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
+        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), said)
+        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+
+    def _verify(self, server_final: str) -> None:
+        kind, _, value = server_final.partition(",")[0].partition("=")
+        if kind == "e":
+            raise ScramError(f"the server says {value[:_MAX_SHOWN_CHARACTERS]!r}")
+        if kind != "v":
+            raise ScramError("the last message of the server has no signature")
+        if not hmac.compare_digest(_decode_base64(value), self._server_signature):
+            raise ScramError("the signature of the server is wrong: it does not know the user's password")
+
+    def _hmac(self, key: bytes, message: bytes) -> bytes:
+        return hmac.digest(key, message, self._hash)
+
+
+def _sasl_name(username: str) -> str:
+    return username.replace("=", "=3D").replace(",", "=2C")
+
+
+def _text(message: bytes) -> str:
+    try:
+        return message.decode()
+    except UnicodeDecodeError as error:
+        raise ScramError("a message of the server is not UTF-8") from error
+
+
+def _parse_server_first(message: str) -> tuple[str, bytes, int]:
+    """Return nonce, salt and iterations; extensions behind them may be ignored, one before them (`m=`) may not."""
+    parts = message.split(",")
+    if len(parts) < 3 or [part[:2] for part in parts[:3]] != ["r=", "s=", "i="]:
+        raise ScramError("the first message of the server is not nonce, salt and iterations")
+    nonce, salt, count = (part[2:] for part in parts[:3])
+    if not (count.isascii() and count.isdecimal() and len(count) <= _MAX_COUNT_DIGITS):
+        raise ScramError("the iterations that the server asks for are no number")
+    return nonce, _decode_base64(salt), int(count)
+
+
+def _decode_base64(text: str) -> bytes:
+    try:
+        decoded = base64.b64decode(text, validate=True)
+    except (ValueError, binascii.Error) as error:
+        raise ScramError("a message of the server is not base64 where it should be") from error
+    if not decoded:
+        raise ScramError("a message of the server is empty where it should not be")
+    return decoded
