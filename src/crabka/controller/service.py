@@ -24,14 +24,14 @@ from crabka.serving.request import OWN_CONNECTION, Request
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
     from crabka.metadata.cluster import Endpoint
     from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
     from crabka.serving.api_table import Handler
 
@@ -49,8 +49,8 @@ class ControllerService:
         quorum: RaftQuorum,
         *,
         cluster_id: str,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
-        serve: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
+        serve: Spawn,
         on_broken_invariant: Callable[[InvariantError], None],
     ) -> None:
         """`spawn` runs duties, `serve` runs requests, whose connections report failures."""

@@ -6,7 +6,7 @@ import uuid
 from collections.abc import Sequence
 from typing import Any
 
-from crabka.broker.fetch.client import FIRST_VERSION_WITH_REPLICA_STATE
+from crabka.broker.fetch.sessions import FIRST_VERSION_WITH_REPLICA_STATE
 from crabka.broker.partition.partition import Partition
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.host import ReplicaHost

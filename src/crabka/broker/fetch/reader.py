@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
-    from crabka.broker.fetch.client import FetchClient
-    from crabka.broker.fetch.sessions import SessionTarget
+    from crabka.broker.fetch.sessions import FetchClient, SessionTarget
     from crabka.broker.partition.partition import Partition
     from crabka.log.partition.reader import ReadSlice
 

@@ -46,7 +46,7 @@ from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.broker.groups.consumer.settings import ConsumerSettings
     from crabka.broker.groups.records import Pair
@@ -56,7 +56,7 @@ if TYPE_CHECKING:
     from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class GroupCoordinator:
         logs: LogManager,
         partitions: PartitionRegistry,
         *,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         config: Callable[[], ServerConfig],
     ) -> None:
         self._runtime = runtime

@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 
     from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
+    from crabka.ports import Spawn
 
     Listener = Callable[[MetadataChanges, MetadataImage], None]
     Work = Callable[[], Awaitable[None]]
@@ -41,7 +42,7 @@ class MetadataPipeline:
         *,
         prepare: Callable[[MetadataChanges, MetadataImage], Work | None],
         finish: Callable[[], Work | None],
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
     ) -> None:
         """`prepare` returns what must be done before a change is delivered, `finish` after it; None if nothing is."""
         self._prepare = prepare

@@ -33,7 +33,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage, TopicImage
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # LOST is no such state: it says that the replica was in a dir that is gone.
 _NOT_A_DIRECTORY = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)

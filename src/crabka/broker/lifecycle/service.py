@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from crabka.broker.api_table import TABLE
 from crabka.broker.controller_link.channel import ControllerChannel
@@ -31,7 +31,7 @@ from crabka.serving.config_view import EffectiveConfigs
 from crabka.serving.dispatch import Dispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.controller_link.channel import LocalController
@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.cluster import Endpoint
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
-
-    Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
 
 # How often partitions are tried again that had no descriptor.
 RETRY_INTERVAL_MS: Final = 5000

@@ -7,7 +7,7 @@ nothing left to follow ends.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crabka.broker.replication.fetch_list import BrokerAddress, FetcherTools
 from crabka.broker.replication.followed import FollowedPartition
@@ -17,8 +17,7 @@ from crabka.broker.replication.throttle import FOLLOWER_RATE, ReplicationThrottl
 from crabka.metadata.configs import ConfigResourceType
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.broker.partition.partition import Partition
@@ -27,7 +26,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
 
 class ReplicaFetchers:
@@ -39,7 +38,7 @@ class ReplicaFetchers:
         partitions: PartitionRegistry,
         identity: BrokerIdentity,
         *,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         config: Callable[[], ServerConfig],
         image: Callable[[], MetadataImage],
         on_dir_failure: Callable[[str, Exception], None],

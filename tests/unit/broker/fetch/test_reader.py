@@ -6,9 +6,8 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.fetch.client import FetchClient
 from crabka.broker.fetch.reader import read_slices, read_targets, with_cold_bytes
-from crabka.broker.fetch.sessions import SessionTarget
+from crabka.broker.fetch.sessions import FetchClient, SessionTarget
 from crabka.errors import CorruptDataError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import ZERO_UUID
