@@ -50,7 +50,7 @@ class TierStorm:
         self.serial = 0
         for broker in self.replicas.values():
             broker.set_topic(local_retention_bytes=SEGMENT_BYTES, retention_bytes=-1)
-        self._tell_roles()
+        self._notify_roles()
 
     @property
     def leader(self) -> TierBroker:
@@ -154,7 +154,7 @@ class TierStorm:
 
     # -- how it is done ------------------------------------------------------------------------------------------
 
-    def _tell_roles(self) -> None:
+    def _notify_roles(self) -> None:
         for broker_id, broker in self.replicas.items():
             if broker_id == self.leader_id:
                 broker.lead(self.epoch)

@@ -153,7 +153,7 @@ def test_what_is_late_is_left_out() -> None:
 
 
 def test_a_segment_that_ends_within_a_batch_is_told() -> None:
-    with pytest.raises(RemoteBackendError, match="behind the end"):
+    with pytest.raises(RemoteBackendError, match="past the end"):
         read(BytesSource(LOG[:-1]), full_index(), 29)
 
 
