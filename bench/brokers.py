@@ -13,10 +13,10 @@ from tempfile import TemporaryDirectory
 from confluent_kafka import TopicCollection
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.jvm import JvmKafka
-from tests.support.node_process import NodeProcess
-from tests.support.ports import free_port
+from tests.support.kafka.oracle import JvmKafka
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import NodeProcess
+from tests.support.wire.ports import free_port
 
 TICKS_PER_SECOND = os.sysconf("SC_CLK_TCK")
 PAGE_BYTES = os.sysconf("SC_PAGE_SIZE")

@@ -20,7 +20,7 @@ from bench.stats import percentile
 from bench.suite import Experiment, Suite, Watch, run_suite
 from tests.support.cluster_process.cluster import ClusterProcesses, combined
 from tests.support.cluster_process.nodes import ClusterNode, CrabkaClusterNode, JvmClusterNode
-from tests.support.jvm import BROKER_OPTIONS
+from tests.support.kafka.oracle import BROKER_OPTIONS
 
 RATE = 5_000
 LINGER_MS = 5

@@ -24,7 +24,7 @@ from bench.loads import (
 from bench.members import PROTOCOLS, Subscription, rebalance_times
 from bench.stats import percentile
 from bench.suite import Experiment, Watch
-from tests.support.jvm import run_tool
+from tests.support.kafka.oracle import run_tool
 
 LATENCY_RATE = 5_000
 TRANSACTION_SIZE = 500

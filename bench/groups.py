@@ -6,9 +6,9 @@ import asyncio
 from typing import Any
 
 from bench.members import wait_coordinator
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import AsyncioNetwork
 
 # The last version that names topics instead of giving their ids.

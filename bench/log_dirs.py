@@ -13,8 +13,8 @@ from tempfile import TemporaryDirectory
 from confluent_kafka.admin import AdminClient, AlterConfigOpType, ConfigEntry, ConfigResource, ResourceType
 
 from bench.brokers import TOPIC, running
-from tests.support.log_dirs import move, other_dir, places
-from tests.support.node_process import NodeProcess
+from tests.support.moves.log_dirs import move, other_dir, places
+from tests.support.nodes.process import NodeProcess
 
 THROTTLE = "replica.alter.log.dirs.io.max.bytes.per.second"
 

@@ -15,9 +15,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import AsyncioNetwork
 
 HEARTBEAT_S = 0.03

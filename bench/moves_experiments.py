@@ -13,9 +13,9 @@ from bench.loads import fill_partition, produce_timed
 from bench.log_dirs import running_on_two_dirs, throttle_moves, timed_copy, timed_move
 from bench.stats import percentile
 from bench.suite import Experiment, Watch
-from tests.support.log_dirs import move as move_partition
-from tests.support.log_dirs import places
-from tests.support.node_process import NodeProcess
+from tests.support.moves.log_dirs import move as move_partition
+from tests.support.moves.log_dirs import places
+from tests.support.nodes.process import NodeProcess
 
 VALUE_BYTES = 1024
 BATCHES = {"batch.size": 1_000_000, "batch.num.messages": 900}

@@ -18,8 +18,8 @@ from bench.loads import QUEUE, Deliveries
 from bench.many_partitions import REQUEST_SECONDS, wait_all_told
 from bench.suite import Experiment, Watch
 from crabka.runtime.limits import raise_open_file_limit
-from tests.support.jvm import JvmKafka
-from tests.support.node_process import NodeProcess
+from tests.support.kafka.oracle import JvmKafka
+from tests.support.nodes.process import NodeProcess
 
 GOOD_TOPIC = "good"
 PAUSE_SECONDS = 0.005

@@ -20,7 +20,7 @@ from typing import TYPE_CHECKING, Final
 
 import psutil
 
-from tests.support.stock_connector import stock_jars
+from tests.support.spark.stock_connector import stock_jars
 
 if TYPE_CHECKING:
     from pyspark.sql import DataFrame, SparkSession

@@ -23,8 +23,8 @@ from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.fetcher.offsets import LATEST_TIERED
 from crabka.ids import TopicPartition
-from tests.support.jvm import BROKER_OPTIONS, JvmKafka, java_command, run_tool
-from tests.support.ports import free_port
+from tests.support.kafka.oracle import BROKER_OPTIONS, JvmKafka, java_command, run_tool
+from tests.support.wire.ports import free_port
 
 PARTITIONS: Final = 4
 BASE_MS: Final = 1_700_000_000_000

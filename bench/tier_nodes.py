@@ -17,8 +17,8 @@ from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.fetcher.offsets import EARLIEST_LOCAL, LATEST, LATEST_TIERED
 from crabka.ids import TopicPartition
-from tests.support.node_process import NodeProcess
-from tests.support.versitygw import VersityGateway
+from tests.support.nodes.process import NodeProcess
+from tests.support.tiers.versitygw import VersityGateway
 
 TIERED = "tiered"
 VALUE_BYTES = 8_192

@@ -10,9 +10,9 @@ from __future__ import annotations
 import asyncio
 import random
 import uuid
-from collections.abc import Callable, Sequence
+from collections.abc import Callable, Coroutine, Sequence
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, NamedTuple, ParamSpec, Protocol, TypeVar
+from typing import TYPE_CHECKING, Any, NamedTuple, ParamSpec, Protocol, TypeVar
 
 if TYPE_CHECKING:
     import ssl
@@ -21,6 +21,8 @@ P = ParamSpec("P")
 T = TypeVar("T")
 
 Buffer = bytes | bytearray | memoryview
+# Runs a coroutine as a task of an owner, so that no task outlives it.
+Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
 
 _WARM_BYTES = 1 << 20
 

@@ -17,9 +17,9 @@ from crabka.log.segment.segment import SegmentContext
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem
-from tests.support.cleaning import clean
-from tests.support.golden import GOLDEN
-from tests.support.logs import read_batches
+from tests.support.recorded.files import GOLDEN
+from tests.support.storage.cleaning import clean
+from tests.support.storage.small import read_batches
 
 SINGLE = GOLDEN / "single"
 BEFORE = SINGLE / "d2" / "compacted-before-0"

@@ -17,9 +17,9 @@ from crabka.protocol.apis import ApiKey, read_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import parse_request_header, parse_response_header
 from tests.support.async_tests import run_with
-from tests.support.golden import GOLDEN
-from tests.support.sim_controller import CLUSTER_ID, SimController, SimControllers, WireBroker, run_controllers
-from tests.support.wire_shapes import shape_of, topic_ids
+from tests.support.quorum.sim_controllers import CLUSTER_ID, SimController, SimControllers, WireBroker, run_controllers
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.wire_shapes import shape_of, topic_ids
 
 # Answers of the quorum itself depend on its history; its codec is compared byte by byte elsewhere.
 PLAYED = {

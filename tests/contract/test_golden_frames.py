@@ -11,7 +11,7 @@ from crabka.protocol.headers import (
     parse_response_header,
 )
 from crabka.protocol.hot import read_produce_request
-from tests.support.wire_frames import RecordedFrame, recorded_frames
+from tests.support.recorded.wire_frames import RecordedFrame, recorded_frames
 
 
 def rebuilt_request(frame: RecordedFrame) -> bytes:

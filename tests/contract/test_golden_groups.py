@@ -23,8 +23,8 @@ from crabka.log.recovery.recovery import OpenOptions, open_log
 from crabka.log.segment.segment import SegmentContext
 from crabka.records.header import BatchHeader
 from crabka.testing import InlineThreads, VirtualTimeLoop
-from tests.support.golden import GOLDEN
-from tests.support.golden_disk import copy_to_memory
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.files import GOLDEN
 
 SINGLE = GOLDEN / "single"
 CAPTURED_MS = 1_794_773_800_000

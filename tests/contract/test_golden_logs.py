@@ -28,8 +28,8 @@ from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment.segment import SegmentContext
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem
-from tests.support.golden import GOLDEN
-from tests.support.logs import read_batches
+from tests.support.recorded.files import GOLDEN
+from tests.support.storage.small import read_batches
 
 SINGLE = GOLDEN / "single"
 # Nothing expires: the capture holds records that were years old when they were written.
@@ -132,7 +132,7 @@ def test_offsets_by_special_timestamps_match(source: Path, tmp_path: Path) -> No
     assert log.local_log_start_offset == listed["earliest_local"][source.name]["offset"]
     assert log.log_end_offset == listed["latest"][source.name]["offset"]
     wanted = listed["max_timestamp"][source.name]
-    found = log.max_timestamp_offset()
+    found = log.reads.max_timestamp_offset()
     if wanted["offset"] == -1:
         assert found is None
     else:
@@ -156,7 +156,7 @@ def test_offsets_by_timestamp_match(tmp_path: Path) -> None:
         # Kafka stops its search at the empty segments of these; they have newer records.
         if name not in logs or name in ("compacted-after-0", "compacted-notombstones-0"):
             continue
-        found = logs[name].offset_for_timestamp(timestamp)
+        found = logs[name].reads.offset_for_timestamp(timestamp)
         assert (found.offset if found else -1) == wanted["offset"], (name, timestamp)
         checked += 1
     assert checked > 0

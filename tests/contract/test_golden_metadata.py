@@ -11,9 +11,9 @@ from crabka.metadata.configs import ConfigResourceType, ConfigsImage
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import RecordType, decode_record, encode_record
 from crabka.metadata.replay import MetadataReplay
-from tests.support.dump_log import as_dumped, read_dump
-from tests.support.golden import GOLDEN
-from tests.support.metadata_logs import (
+from tests.support.recorded.dump_log import as_dumped, read_dump
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.metadata_logs import (
     METADATA_DIRS,
     SINGLE,
     checkpoints,

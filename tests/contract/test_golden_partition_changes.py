@@ -24,7 +24,7 @@ from crabka.ids import DIRECTORY_MIGRATING
 from crabka.metadata.features import DIRECTORIES_LEVEL
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.metadata.topics import PartitionImage
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 CASES = [json.loads(line) for line in (GOLDEN / "controller/partition_changes.jsonl").read_text().splitlines()]
 PLACE = PartitionPlace(uuid.UUID(int=7), 3)

@@ -17,7 +17,7 @@ from crabka.remote.segments import (
     RemoteLogSegmentState,
     TopicIdPartition,
 )
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 class GoldenTier(NamedTuple):

@@ -40,9 +40,9 @@ from crabka.remote.segments import (
 )
 from crabka.testing import InlineThreads, SimulatedClock, SimulatedNetwork, VirtualTimeLoop
 from crabka.testing.remote_samples import sample_update
-from tests.support.golden import GOLDEN
-from tests.support.golden_disk import copy_to_memory
-from tests.support.remote_reading import joined
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.files import GOLDEN
+from tests.support.tiers.remote_reading import joined
 
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 PARTITIONS = [
@@ -130,7 +130,7 @@ class GoldenTier:
             )
             rlmm.add_remote_log_segment_metadata(segment)
             rlmm.update_remote_log_segment_metadata(sample_update(segment, FINISHED))
-            self.log.note_remote_offset(segment.end_offset)
+            self.log.tiering.note_remote_offset(segment.end_offset)
         return rlmm
 
     def __enter__(self) -> Self:
@@ -152,7 +152,7 @@ class GoldenTier:
                 data, aborted = joined(found.records), found.aborted or []
             else:
                 data = log.read(offset, max_bytes=max_bytes, upper_offset=upper).read()
-                aborted = [each[:2] for each in log.aborted_transactions(offset, upper)]
+                aborted = [each[:2] for each in log.reads.aborted_transactions(offset, upper)]
             batches = _visible(data, aborted if is_committed_only else [])
             for header, records in batches:
                 rows += [_row(record, header) for record in records if record.offset >= offset]
@@ -216,4 +216,4 @@ def test_offsets_are_those_that_kafka_lists(golden: str, topic: str, index: int)
 
 def test_the_overlap_has_segments_in_both_places() -> None:
     with GoldenTier("overlap", "tiered-overlap", 0, opens_files=True) as tier:
-        assert (tier.log.local_log_start_offset, tier.log.highest_remote_offset) == (106, 207)
+        assert (tier.log.local_log_start_offset, tier.log.tiering.highest_remote_offset) == (106, 207)

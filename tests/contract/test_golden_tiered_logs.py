@@ -22,8 +22,8 @@ from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
 from crabka.log.segment.segment import SegmentContext
 from crabka.vfs import OsFileSystem
-from tests.support.golden import GOLDEN
-from tests.support.logs import read_headers
+from tests.support.recorded.files import GOLDEN
+from tests.support.storage.small import read_headers
 
 PATHS = sorted([*GOLDEN.glob("single/d?/tiered*-*"), *GOLDEN.glob("overlap/d1/tiered-*")])
 TIER = GOLDEN / "overlap" / "tier"
@@ -89,7 +89,7 @@ def test_reads_below_the_local_start_are_sent_to_the_tier(source: Path, tmp_path
 def test_segments_and_all_their_files_are_offered_as_kafka_copied_them(tmp_path: Path) -> None:
     (source,) = (path for path in PATHS if path.name == "tiered-overlap-0")
     log = _open(source, tmp_path, clean=True)
-    offered = {each.base_offset: each for each in log.tierable_segments(0, log.high_watermark)}
+    offered = {each.base_offset: each for each in log.tiering.tierable_segments(0, log.high_watermark)}
     copied = {
         row["start_offset"]: row
         for row in _expected(source)["remote_segments"]["segments"]
@@ -98,7 +98,7 @@ def test_segments_and_all_their_files_are_offered_as_kafka_copied_them(tmp_path:
     assert offered.keys() == copied.keys() == {106, 152}
     for base, each in offered.items():
         row = copied[base]
-        assert log.prepare_for_copy(each)
+        assert log.tiering.prepare_for_copy(each)
         assert (each.end_offset, each.size_bytes, each.max_timestamp_ms) == (
             row["end_offset"],
             row["size"],

@@ -33,7 +33,7 @@ from crabka.broker.transactions.transaction import Transaction
 from crabka.broker.transactions.transitions import new_snapshot
 from crabka.records.header import iter_headers
 from crabka.records.record import decode_records
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 SINGLE = GOLDEN / "single"
 CAPTURED_MS = 1_794_773_800_000

@@ -10,8 +10,8 @@ import pytest
 
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record, decode_records
-from tests.support.batches import golden_batches
-from tests.support.golden import GOLDEN
+from tests.support.recorded.batches import golden_batches
+from tests.support.recorded.files import GOLDEN
 
 # Partitions whose whole content is in the local log; the others are partly in the remote tier.
 PARTITIONS = [

@@ -11,7 +11,7 @@ from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.metadata_manager import RemoteLogMetadataManager
 from crabka.remote.segments import TopicIdPartition
 from crabka.testing.remote_contracts import MetadataManagerContract
-from tests.support.remote_topic import manager_in_thread
+from tests.support.tier_topic.manager import manager_in_thread
 
 
 class TestInmemoryRemoteLogMetadataManager(MetadataManagerContract):

@@ -15,18 +15,18 @@ import psutil
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.interop.clients import CLIENTS, Sent
-from tests.support.mutations import mutated_frames
-from tests.support.node_process import wait_until
+from tests.support.clients.foreign import CLIENTS, Sent
+from tests.support.clients.target import target_is_jvm, target_node
+from tests.support.faults.mutations import mutated_frames
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled
-from tests.support.target import target_is_jvm, target_node
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [
     pytest.mark.interop,

@@ -22,9 +22,9 @@ from crabka.clients import (
 )
 from crabka.protocol.apis import ApiKey
 from crabka.runtime import AsyncioNetwork, new_event_loop
-from tests.support.certificates import Authority, KeyPair
-from tests.support.scram_server import SaslScript
-from tests.support.scripted_broker import ScriptedBroker, ServerSide
+from tests.support.clients.scram_server import SaslScript
+from tests.support.clients.scripted_broker import ScriptedBroker, ServerSide
+from tests.support.wire.certificates import Authority, KeyPair
 
 Runner = Callable[[Callable[[], Awaitable[None]]], None]
 
@@ -195,7 +195,7 @@ def test_unknown_authority_is_told(run: Runner, world: World, tmp_path: Path) ->
 
     async def main() -> None:
         async with Listening(world.server) as listening:
-            with pytest.raises(TlsAuthenticationError, match=r"not signed by an authority that ssl.ca.location"):
+            with pytest.raises(TlsAuthenticationError, match=r"not signed by an authority in ssl.ca.location"):
                 await listening.connect(encrypted(world, ssl_ca_location=str(stranger.certificate)))
 
     run(main)

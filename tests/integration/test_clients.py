@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import (
     ConfigChange,
     ConfigOperation,
@@ -27,6 +26,7 @@ from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.embedded import Broker
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.compression import CODEC_NAMES
 
 FROM_START = FetcherSettings(offset_reset=OffsetReset.EARLIEST)

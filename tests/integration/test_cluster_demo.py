@@ -14,8 +14,8 @@ from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import OperationError
-from tests.support.cluster_processes import CrabkaCluster
-from tests.support.node_process import wait_until
+from tests.support.clusters.processes import CrabkaCluster
+from tests.support.nodes.process import wait_until
 
 CHANGE_SECONDS = 120.0
 

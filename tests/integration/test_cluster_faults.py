@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
+from tests.support.clients.target import target_cluster_node
 from tests.support.cluster_process.cluster import ClusterProcesses, combined, separate
 from tests.support.cluster_process.copier import CopierProcess
 from tests.support.cluster_process.faults import FaultInjector, FaultTimes, report
@@ -19,7 +20,6 @@ from tests.support.cluster_process.load import SequencedLoad
 from tests.support.cluster_process.networks import best_network
 from tests.support.cluster_process.reading import read_committed
 from tests.support.scale import scaled, soaking
-from tests.support.target import target_cluster_node
 
 if TYPE_CHECKING:
     import random

@@ -8,17 +8,17 @@ import pytest
 from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.load import RecordedLoad, check_load, read_numbers
-from tests.support.node_process import wait_until
+from tests.support.clients.load import RecordedLoad, check_load, read_numbers
+from tests.support.clients.target import target_node
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled
-from tests.support.target import target_node
 
 if TYPE_CHECKING:
     import random
     from collections.abc import Iterator
     from pathlib import Path
 
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [
     pytest.mark.interop,

@@ -12,16 +12,16 @@ import pytest
 from confluent_kafka import KafkaError, Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.load import read_numbers
-from tests.support.node_process import wait_until
-from tests.support.target import target_is_jvm, target_node
+from tests.support.clients.load import read_numbers
+from tests.support.clients.target import target_is_jvm, target_node
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
     from confluent_kafka import Message
 
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [
     pytest.mark.interop,

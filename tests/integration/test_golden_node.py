@@ -20,9 +20,9 @@ from crabka.clients.fetcher.offsets import (
     OffsetAndTimestamp,
 )
 from crabka.ids import TopicPartition
-from tests.support.golden import GOLDEN
-from tests.support.golden_node import GoldenProcess, OverlapProcess, read_rows
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.node import GoldenProcess, OverlapProcess, read_rows
 
 PARTITIONS = [
     (golden, topic, int(partition))

@@ -12,7 +12,7 @@ throughout, and the resident memory stayed within (docs/operations/memory.md):
     + 32 MiB                                        what the allocator keeps
 
 The longest wait of the good client is printed and not asserted: it depends on the machine. `CRABKA_SOAK=1` makes all
-numbers large. Frames of other APIs are plugged in at `tests.support.hostile.FRAME_SOURCES`.
+numbers large. Frames of other APIs are plugged in at `tests.support.faults.hostile.FRAME_SOURCES`.
 """
 
 from __future__ import annotations
@@ -27,9 +27,9 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.compression import NONE
-from tests.support.bombs import CODECS, MEBIBYTE, bomb, produce_frame, produced_error
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.hostile import (
+from tests.support.clients.raw_request import ask
+from tests.support.faults.bombs import CODECS, MEBIBYTE, bomb, produce_frame, produced_error
+from tests.support.faults.hostile import (
     API_VERSIONS,
     FRAME_SOURCES,
     GOOD_TOPIC,
@@ -42,10 +42,10 @@ from tests.support.hostile import (
     send_each,
     send_what_fits,
 )
-from tests.support.node_process import wait_until
-from tests.support.raw_request import ask
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
+from tests.support.nodes.sim_node import row
 from tests.support.scale import scaled
-from tests.support.sim_node import row
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -16,10 +16,10 @@ from crabka.spark.lake.syncing.planner_source import PlannerSource
 from crabka.spark.lake.syncing.settings import SyncSettings
 from crabka.spark.lake.syncing.topic_sync import TopicSync
 from crabka.spark.plan.history.divergence import LogCutError
-from tests.support.lake_reader import table_rows
-from tests.support.lake_tables import lake_of
-from tests.support.lake_topic import InlineRunner
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
+from tests.support.spark.lake_reader import table_rows
+from tests.support.spark.lake_tables import lake_of
+from tests.support.spark.lake_topic import InlineRunner
 
 pytestmark = [
     pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections"),

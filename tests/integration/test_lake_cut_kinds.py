@@ -25,13 +25,13 @@ from crabka.spark.lake.syncing.topic_sync import TopicSync
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.history.divergence import LogCutError
 from crabka.spark.source.stream_reader import CrabkaStreamReader
-from tests.support.lake_reader import table_rows
-from tests.support.lake_tables import ALL_FORMATS, lake_of
-from tests.support.lake_topic import InlineRunner
-from tests.support.planted_tier import PlantedTier, batches
+from tests.support.clusters.scripted_log import Rows, ScriptedCluster, ScriptedLog, log_of
 from tests.support.scale import soaking
-from tests.support.scripted_log import Rows, ScriptedCluster, ScriptedLog, log_of
-from tests.support.tier_stores import write_tier
+from tests.support.spark.lake_reader import table_rows
+from tests.support.spark.lake_tables import ALL_FORMATS, lake_of
+from tests.support.spark.lake_topic import InlineRunner
+from tests.support.tiers.planted import PlantedTier, batches
+from tests.support.tiers.stores import write_tier
 
 pytestmark = [
     pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections"),

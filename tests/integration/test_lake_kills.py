@@ -13,10 +13,10 @@ import pytest
 
 from crabka.spark.lake.maintenance.rewinding import RewindStep, rewind_table
 from crabka.spark.lake.syncing.topic_sync import SyncStep
-from tests.support.lake_driver import cut_topic, driver_topic, run
-from tests.support.lake_reader import table_places, table_rows
-from tests.support.lake_tables import ALL_FORMATS, lake_of
 from tests.support.scale import scaled, soaking
+from tests.support.spark.lake_driver import cut_topic, driver_topic, run
+from tests.support.spark.lake_reader import table_places, table_rows
+from tests.support.spark.lake_tables import ALL_FORMATS, lake_of
 
 pytestmark = [
     pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections"),
@@ -30,7 +30,7 @@ ROUNDS = scaled(1, 10)
 def start(
     root: str, table_format: str, step: SyncStep | RewindStep, count: int, job: str = "sync"
 ) -> subprocess.Popen[bytes]:
-    command = [sys.executable, "-m", "tests.support.lake_driver", root, table_format, job, step.value, str(count)]
+    command = [sys.executable, "-m", "tests.support.spark.lake_driver", root, table_format, job, step.value, str(count)]
     path = os.pathsep.join([str(ROOT / "src"), str(ROOT)])
     return subprocess.Popen(command, cwd=ROOT, env=os.environ | {"PYTHONPATH": path}, stderr=subprocess.PIPE)
 

@@ -10,8 +10,8 @@ import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.node_process import wait_until
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled
 
 if TYPE_CHECKING:

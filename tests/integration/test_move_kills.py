@@ -9,9 +9,9 @@ from pathlib import Path
 import pytest
 
 import crabka.broker.logdirs
-from tests.support import moving_load as scene
 from tests.support.cluster_process.load import SequencedLoad
-from tests.support.log_dirs import begin_move, other_dir, wait_moved
+from tests.support.moves import load as scene
+from tests.support.moves.log_dirs import begin_move, other_dir, wait_moved
 from tests.support.scale import soaking
 
 pytestmark = [

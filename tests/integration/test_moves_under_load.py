@@ -7,12 +7,12 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import moving_load as scene
+from tests.support.clients.steady_reader import SteadyReader
 from tests.support.cluster_process.load import SequencedLoad
-from tests.support.log_dirs import move
-from tests.support.node_process import wait_until
+from tests.support.moves import load as scene
+from tests.support.moves.log_dirs import move
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled, soaking
-from tests.support.steady_reader import SteadyReader
 
 pytestmark = [
     pytest.mark.slow,

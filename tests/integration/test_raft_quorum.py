@@ -15,8 +15,8 @@ from crabka.quorum.raft.options import QuorumOptions
 from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.runtime.real import real_runtime
-from tests.support.quorum_node import new_topic
-from tests.support.raft_cluster import dispatch
+from tests.support.quorum.node import new_topic
+from tests.support.quorum.raft_cluster import dispatch
 
 PATIENCE_SECONDS = 120
 OPTIONS = QuorumOptions(

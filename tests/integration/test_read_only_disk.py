@@ -13,11 +13,11 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from crabka.errors import CrabkaError
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.load import read_numbers
-from tests.support.log_dirs import ReplicaPlace, begin_move, move, places, wait_moved
-from tests.support.loop_disk import LoopDisk, LoopDiskError
-from tests.support.node_process import wait_until
+from tests.support.clients.load import read_numbers
+from tests.support.faults.loop_disk import LoopDisk, LoopDiskError
+from tests.support.moves.log_dirs import ReplicaPlace, begin_move, move, places, wait_moved
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -12,14 +12,14 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.errors import CrabkaError
+from tests.support.clients.target import target_cluster_node
 from tests.support.cluster_process.admin_load import MetadataLoad
 from tests.support.cluster_process.cluster import ClusterProcesses, separate
 from tests.support.cluster_process.load import SequencedLoad
 from tests.support.cluster_process.quorum import add_voter, remove_voter
 from tests.support.cluster_process.reading import read_committed
-from tests.support.node_process import NodeError, wait_until
+from tests.support.nodes.process import NodeError, wait_until
 from tests.support.scale import scaled, soaking
-from tests.support.target import target_cluster_node
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -22,7 +22,7 @@ from crabka.clients import (
 from crabka.clients.fetcher.offsets import EARLIEST_LOCAL, LATEST
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 TIERED = {"remote.storage.enable": "true", "internal.segment.bytes": "2000", "local.retention.ms": "1"}
 T0 = TopicPartition("t", 0)

@@ -20,7 +20,7 @@ from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings
 from crabka.runtime import real_runtime, run
 from crabka.testing.remote_samples import sample_segment, sample_update
-from tests.support.remote_events import partition_named
+from tests.support.tier_topic.events import partition_named
 
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
 PARTITIONS = [partition_named("t", index) for index in range(12)]

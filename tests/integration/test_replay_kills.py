@@ -15,8 +15,8 @@ import pytest
 from crabka.clients import FetchedRecord, FetcherSettings, NewTopic, OffsetReset, SyncAdmin, SyncFetcher
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
-from tests.support.golden import GOLDEN
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
+from tests.support.recorded.files import GOLDEN
 
 PLACES = [TopicPartition("copy", 0), TopicPartition("copy", 1)]
 KILLS = 3
@@ -56,7 +56,7 @@ def test_every_record_is_there_once_after_kills(tmp_path: Path) -> None:
         bootstrap = broker.bootstrap_servers
         with SyncAdmin(bootstrap) as admin:
             admin.create_topics([NewTopic("copy", 2, 1)])
-        child = [sys.executable, "-m", "tests.support.replay_child", bootstrap]
+        child = [sys.executable, "-m", "tests.support.tier_topic.replay_child", bootstrap]
         for _ in range(KILLS):
             before = progress(bootstrap)
             running = subprocess.Popen([*child, str(RATE)], env=environment)

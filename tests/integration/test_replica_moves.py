@@ -7,10 +7,10 @@ from pathlib import Path
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.load import RecordedLoad, read_numbers
-from tests.support.node_process import wait_until
-from tests.support.raw_request import move_replica
+from tests.support.clients.load import RecordedLoad, read_numbers
+from tests.support.clients.raw_request import move_replica
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
 
 pytestmark = [
     pytest.mark.interop,

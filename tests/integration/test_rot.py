@@ -19,7 +19,7 @@ from crabka.vfs import OsFileSystem
 from tests.support.cluster_process.cluster import ClusterProcesses, combined
 from tests.support.cluster_process.nodes import ClusterNode, CrabkaClusterNode
 from tests.support.cluster_process.reading import read_committed
-from tests.support.node_process import NodeError, wait_until
+from tests.support.nodes.process import NodeError, wait_until
 from tests.support.scale import scaled, soaking
 
 pytestmark = [

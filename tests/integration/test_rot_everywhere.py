@@ -16,7 +16,7 @@ import pytest
 
 from tests.support.cluster_process.cluster import ClusterProcesses, combined
 from tests.support.cluster_process.nodes import CrabkaClusterNode
-from tests.support.rotting_cluster import TOPICS, RottingCluster, rotting_settings, wait_topics
+from tests.support.faults.rotting_cluster import TOPICS, RottingCluster, rotting_settings, wait_topics
 from tests.support.scale import scaled, soaking
 
 pytestmark = [

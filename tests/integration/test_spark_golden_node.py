@@ -13,8 +13,8 @@ from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
 from crabka.spark.plan.ranges import PlanReport
 from crabka.spark.read import ReadSettings, read_split
-from tests.support.golden_node import GoldenProcess
-from tests.support.golden_rows import golden_rows
+from tests.support.recorded.node import GoldenProcess
+from tests.support.recorded.rows import golden_rows
 
 TOPICS = (
     *("plain", "plain-logappend", "plain-recompressed", "trimmed", "moved"),

@@ -13,7 +13,7 @@ from crabka.ids import TopicPartition
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import BrokerRange, ReadPlan, TierRange, plan_read
 from crabka.spark.read import ReadSettings, read_split
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 pytestmark = pytest.mark.allow_leaks("obstore keeps its threads")
 

@@ -7,7 +7,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.node_process import accepts_connections, wait_until
+from tests.support.nodes.process import accepts_connections, wait_until
 
 
 def tour_command(home: Path, *, record_count: int) -> list[str]:

@@ -7,10 +7,10 @@ from pathlib import Path
 
 import pytest
 
-from tests.support import tier_kills as scene
 from tests.support.cluster_process.cluster import ClusterProcesses, combined
 from tests.support.cluster_process.nodes import CrabkaClusterNode
-from tests.support.node_process import NodeProcess, wait_until
+from tests.support.faults import tier_kills as scene
+from tests.support.nodes.process import NodeProcess, wait_until
 from tests.support.scale import soaking
 
 # In a normal run the steps after which most is left half done.

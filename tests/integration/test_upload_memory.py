@@ -12,7 +12,7 @@ from crabka.remote.backends.s3 import S3Config
 from crabka.remote.backends.transfer import HttpOptions, UploadLimits
 from crabka.testing import MemoryFileSystem
 from crabka.testing.memory_file_system import MemoryFile
-from tests.support.http_server import CannedAnswer, HttpRequest, ScriptedHttpServer
+from tests.support.wire.http_server import CannedAnswer, HttpRequest, ScriptedHttpServer
 
 PART_BYTES = 5 << 20
 PARTS = 11

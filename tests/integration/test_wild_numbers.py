@@ -13,12 +13,12 @@ from crabka.broker.api_table import SERVED
 from crabka.formats.quorum_state import decode_quorum_state
 from crabka.kraft.epochs import MAX_EPOCH
 from crabka.protocol.apis import ApiKey
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.node_process import wait_until
-from tests.support.raw_request import ask
+from tests.support.clients.raw_request import ask
+from tests.support.faults.wild_numbers import BROKER_KEYS, QUORUM_KEYS, WildFacts, attack
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
+from tests.support.nodes.sim_node import row
 from tests.support.scale import scaled
-from tests.support.sim_node import row
-from tests.support.wild_numbers import BROKER_KEYS, QUORUM_KEYS, WildFacts, attack
 
 pytestmark = pytest.mark.interop
 

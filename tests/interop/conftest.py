@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Protocol
 import pytest
 from confluent_kafka.admin import AdminClient, NewTopic
 
-from tests.support.jvm import require_jvm
-from tests.support.target import target_node
+from tests.support.clients.target import target_node
+from tests.support.kafka.oracle import require_jvm
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Mapping
 
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 _numbers = itertools.count(1)
 

@@ -21,7 +21,7 @@ from confluent_kafka.cimpl import NewPartitions, NewTopic
 from kafka import KafkaAdminClient
 from kafka.admin import NewTopic as PythonNewTopic
 
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.clients import CLIENTS, CODECS, Headers, Sent
+from tests.support.clients.foreign import CLIENTS, CODECS, Headers, Sent
 
 if TYPE_CHECKING:
     from tests.interop.conftest import TopicMaker

@@ -12,7 +12,7 @@ from confluent_kafka.admin import OffsetSpec
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
 
-from tests.interop.clients import CLIENTS, Sent
+from tests.support.clients.foreign import CLIENTS, Sent
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

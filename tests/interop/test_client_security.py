@@ -34,10 +34,10 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork, real_runtime
 from crabka.runtime import run as run_on_loop
 from tests.support.async_tests import run_with
-from tests.support.certificates import Authority, KeyPair
-from tests.support.jvm import require_jvm
-from tests.support.jvm_secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
-from tests.support.node_process import wait_until
+from tests.support.kafka.oracle import require_jvm
+from tests.support.kafka.secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
+from tests.support.nodes.process import wait_until
+from tests.support.wire.certificates import Authority, KeyPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
 _numbers = itertools.count(1)
@@ -188,7 +188,7 @@ def test_plaintext_to_a_listener_with_tls(kafka: SecuredKafka) -> None:
 def test_broker_of_an_unknown_authority(kafka: SecuredKafka, tmp_path: Path) -> None:
     told = failure(kafka.address("SSL"), tls(Authority(tmp_path, "stranger")))
     assert isinstance(told, TlsAuthenticationError)
-    assert "not signed by an authority that ssl.ca.location" in str(told)
+    assert "not signed by an authority in ssl.ca.location" in str(told)
 
 
 def test_broker_whose_certificate_is_for_another_name(kafka: SecuredKafka, authority: Authority) -> None:

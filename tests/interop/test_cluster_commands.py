@@ -9,9 +9,9 @@ from typing import Any
 import pytest
 
 from crabka.cli.main import execute
-from tests.support.cluster_processes import ClusterOfProcesses, target_cluster
-from tests.support.node_process import wait_until
-from tests.support.target import target_is_jvm
+from tests.support.clients.target import target_is_jvm
+from tests.support.clusters.processes import ClusterOfProcesses, target_cluster
+from tests.support.nodes.process import wait_until
 
 CHANGE_SECONDS = 120.0
 Command = Callable[..., Any]

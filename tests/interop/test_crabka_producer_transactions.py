@@ -19,15 +19,15 @@ from crabka.clients import (
 )
 from crabka.clients.producer.transaction_messages import TRANSACTION_VERSION
 from crabka.ids import TopicPartition
-from tests.interop.transactions import READ_COMMITTED, read_to_end
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.jvm import JvmKafka, require_jvm
-from tests.support.node_process import wait_until
+from tests.support.clients.foreign_transactions import READ_COMMITTED, read_to_end
+from tests.support.kafka.oracle import JvmKafka, require_jvm
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [pytest.mark.interop, pytest.mark.allow_leaks("librdkafka keeps threads until it is collected")]
 

@@ -18,17 +18,17 @@ from confluent_kafka import Consumer, Producer, TopicPartition
 from kafka import KafkaConsumer
 from kafka import TopicPartition as PythonTopicPartition
 
-from tests.interop.group_member import MEMBERS
-from tests.support.crabka_process import crabka_command
-from tests.support.node_process import wait_until
-from tests.support.target import target_node
+from tests.support.clients.foreign_group_member import MEMBERS
+from tests.support.clients.target import target_node
+from tests.support.nodes.crabka_up import crabka_command
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
     from pathlib import Path
 
     from tests.interop.conftest import TopicMaker
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [pytest.mark.interop, pytest.mark.allow_leaks("librdkafka keeps threads until it is collected")]
 
@@ -64,7 +64,7 @@ class MemberProcess:
     def __init__(self, output: Path, *arguments: str) -> None:
         self._output = output
         self._file: IO[bytes] = output.open("wb")
-        command = [sys.executable, "-m", "tests.interop.group_member", *arguments]
+        command = [sys.executable, "-m", "tests.support.clients.foreign_group_member", *arguments]
         self._process = subprocess.Popen(command, stdin=subprocess.DEVNULL, stdout=self._file, stderr=self._file)
 
     def lines(self, kind: str) -> list[list[str]]:

@@ -13,8 +13,8 @@ from kafka import KafkaAdminClient
 from kafka.admin import ConfigResource as PythonConfigResource
 from kafka.admin import ConfigResourceType
 
-from tests.support.jvm import ToolResult, run_tool
-from tests.support.node_process import wait_until
+from tests.support.kafka.oracle import ToolResult, run_tool
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from pathlib import Path
@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from tests.interop.conftest import TopicMaker
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("jvm")]
 

@@ -10,10 +10,10 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.clients.sync.producer import SyncProducer
-from tests.support.cluster_processes import ClusterOfProcesses, target_cluster
-from tests.support.jvm import ToolResult, require_jvm, run_tool
-from tests.support.node_process import wait_until
-from tests.support.target import target_is_jvm
+from tests.support.clients.target import target_is_jvm
+from tests.support.clusters.processes import ClusterOfProcesses, target_cluster
+from tests.support.kafka.oracle import ToolResult, require_jvm, run_tool
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator

@@ -8,17 +8,17 @@ from typing import TYPE_CHECKING
 
 import pytest
 
-from tests.interop.clients import CLIENTS, CODECS, Sent
-from tests.support.jvm import run_tool
-from tests.support.node_process import wait_until
-from tests.support.target import target_node
+from tests.support.clients.foreign import CLIENTS, CODECS, Sent
+from tests.support.clients.target import target_node
+from tests.support.kafka.oracle import run_tool
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterable
     from pathlib import Path
 
     from tests.interop.conftest import TopicMaker
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [pytest.mark.interop, pytest.mark.usefixtures("jvm")]
 

@@ -13,7 +13,7 @@ from crabka.ids import uuid_from_text
 from crabka.records.control import SnapshotHeaderRecord, parse_control_record
 from crabka.records.header import iter_headers
 from crabka.records.record import decode_records
-from tests.support.jvm import CLUSTER_ID, require_jvm, run_tool
+from tests.support.kafka.oracle import CLUSTER_ID, require_jvm, run_tool
 
 LISTENERS = {
     "broker": "PLAINTEXT://127.0.0.1:9192",

@@ -16,11 +16,11 @@ from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.clients.sync.producer import SyncProducer
 from crabka.ids import TopicPartition
-from tests.support.crabka_process import READY, crabka_command
-from tests.support.jvm import JvmKafka, ToolResult, require_jvm, run_tool
-from tests.support.load import read_numbers
-from tests.support.node_process import NodeProcess, wait_until
-from tests.support.target import target_is_jvm, target_node
+from tests.support.clients.load import read_numbers
+from tests.support.clients.target import target_is_jvm, target_node
+from tests.support.kafka.oracle import JvmKafka, ToolResult, require_jvm, run_tool
+from tests.support.nodes.crabka_up import READY, crabka_command
+from tests.support.nodes.process import NodeProcess, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator, Sequence

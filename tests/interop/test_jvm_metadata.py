@@ -12,9 +12,9 @@ from crabka.quorum.raft.options import QuorumOptions
 from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.runtime import real_runtime
-from tests.support.jvm import JvmKafka, require_jvm, run_tool
-from tests.support.node_process import wait_until
-from tests.support.quorum_node import new_topic, topic_config
+from tests.support.kafka.oracle import JvmKafka, require_jvm, run_tool
+from tests.support.nodes.process import wait_until
+from tests.support.quorum.node import new_topic, topic_config
 
 if TYPE_CHECKING:
     from pathlib import Path

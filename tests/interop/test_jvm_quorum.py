@@ -15,11 +15,11 @@ from crabka.quorum.formatting import FormatPlan, write_format
 from crabka.quorum.raft.options import QuorumOptions
 from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.runtime.real import real_runtime
-from tests.support.jvm import CLUSTER_ID, JvmKafka, require_jvm, run_tool
-from tests.support.node_process import accepts_connections, wait_until
-from tests.support.ports import free_port
-from tests.support.quorum_node import new_topic
-from tests.support.raft_cluster import dispatch
+from tests.support.kafka.oracle import CLUSTER_ID, JvmKafka, require_jvm, run_tool
+from tests.support.nodes.process import accepts_connections, wait_until
+from tests.support.quorum.node import new_topic
+from tests.support.quorum.raft_cluster import dispatch
+from tests.support.wire.ports import free_port
 
 if TYPE_CHECKING:
     from pathlib import Path

@@ -10,8 +10,8 @@ from confluent_kafka import Producer
 from confluent_kafka.admin import AdminClient, NewTopic
 
 from crabka.cli.main import execute
-from tests.support.jvm import LOCAL_TIER, JvmKafka
-from tests.support.node_process import wait_until
+from tests.support.kafka.oracle import LOCAL_TIER, JvmKafka
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Iterator

@@ -9,8 +9,8 @@ import pytest
 
 from crabka.cli.session import with_admin
 from crabka.ids import TopicPartition
-from tests.support.jvm import run_tool
-from tests.support.tier_turns import (
+from tests.support.kafka.oracle import run_tool
+from tests.support.tiers.turns import (
     FIRST_MS,
     PARTLY_LOCAL,
     REMOTE_ONLY,

@@ -10,9 +10,9 @@ from typing import TYPE_CHECKING, Any
 import pytest
 
 from crabka.cli.main import execute
-from tests.interop.transactions import READ_COMMITTED, READ_UNCOMMITTED, read_to_end
-from tests.support.jvm import run_tool
-from tests.support.tier_turns import (
+from tests.support.clients.foreign_transactions import READ_COMMITTED, READ_UNCOMMITTED, read_to_end
+from tests.support.kafka.oracle import run_tool
+from tests.support.tiers.turns import (
     FIRST_MS,
     PARTITIONS,
     PLACES,

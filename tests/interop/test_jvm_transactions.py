@@ -14,7 +14,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.runtime import AsyncioNetwork
-from tests.interop.transactions import (
+from tests.support.clients.foreign_transactions import (
     READ_COMMITTED,
     REFUSED,
     ConfluentTransactions,
@@ -22,8 +22,8 @@ from tests.interop.transactions import (
     read_settled,
     read_to_end,
 )
-from tests.support.jvm import ToolResult, run_tool
-from tests.support.target import target_node
+from tests.support.clients.target import target_node
+from tests.support.kafka.oracle import ToolResult, run_tool
 
 if TYPE_CHECKING:
     from collections.abc import Iterator
@@ -32,7 +32,7 @@ if TYPE_CHECKING:
 
     from crabka.protocol.apis import MessageTypes
     from tests.interop.conftest import TopicMaker
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [
     pytest.mark.interop,

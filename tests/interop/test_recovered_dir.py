@@ -14,10 +14,10 @@ from crabka.clients import SyncAdmin, SyncProducer
 from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition, uuid_to_text
-from tests.support.golden import GOLDEN
-from tests.support.golden_node import read_rows
-from tests.support.node_process import wait_until
-from tests.support.tier_turns import KafkaTurn
+from tests.support.nodes.process import wait_until
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.node import read_rows
+from tests.support.tiers.turns import KafkaTurn
 
 if TYPE_CHECKING:
     from pathlib import Path

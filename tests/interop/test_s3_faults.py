@@ -13,9 +13,9 @@ from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType
 from crabka.testing import MemoryFileSystem
-from tests.support.http_server import CannedAnswer, FaultyProxy, HttpFault
-from tests.support.tier_segments import LocalSegment, stored_contents, write_segment
-from tests.support.versitygw import ACCESS_KEY, SECRET_KEY, VersityGateway
+from tests.support.tiers.segments import LocalSegment, stored_contents, write_segment
+from tests.support.tiers.versitygw import ACCESS_KEY, SECRET_KEY, VersityGateway
+from tests.support.wire.http_server import CannedAnswer, FaultyProxy, HttpFault
 
 # The first run builds the server.
 pytestmark = pytest.mark.timeout(1500)

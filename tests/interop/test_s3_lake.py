@@ -17,10 +17,10 @@ from crabka.spark.lake.maintenance.compaction import compact_once, compact_table
 from crabka.spark.lake.syncing.settings import SyncSettings
 from crabka.spark.lake.syncing.topic_sync import TopicSync
 from crabka.spark.lake.values.json_values import JsonValues
-from tests.support.lake_reader import ICEBERG_CATALOG, table_places
-from tests.support.lake_tables import ALL_FORMATS, new_table, now_ms, written
-from tests.support.lake_topic import InlineRunner, ListTopic
-from tests.support.versitygw import ACCESS_KEY, BUCKET, SECRET_KEY, VersityGateway
+from tests.support.spark.lake_reader import ICEBERG_CATALOG, table_places
+from tests.support.spark.lake_tables import ALL_FORMATS, new_table, now_ms, written
+from tests.support.spark.lake_topic import InlineRunner, ListTopic
+from tests.support.tiers.versitygw import ACCESS_KEY, BUCKET, SECRET_KEY, VersityGateway
 
 SETTINGS = SyncSettings(decoder=JsonValues((), infers=True), round_bytes=1)
 HOUR_MS = 3_600_000

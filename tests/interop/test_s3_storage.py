@@ -21,8 +21,8 @@ from crabka.remote.segments import IndexType
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import FaultRule
 from crabka.vfs import OsFileSystem
-from tests.support.tier_segments import LocalSegment, stored_contents, write_segment
-from tests.support.versitygw import ACCESS_KEY, SECRET_KEY, VersityGateway
+from tests.support.tiers.segments import LocalSegment, stored_contents, write_segment
+from tests.support.tiers.versitygw import ACCESS_KEY, SECRET_KEY, VersityGateway
 
 # The first run builds the server.
 pytestmark = pytest.mark.timeout(1500)

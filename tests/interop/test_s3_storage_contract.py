@@ -11,7 +11,7 @@ from crabka.remote.backends.s3 import s3_storage
 from crabka.remote.layout import partition_directory
 from crabka.testing.remote_contracts import StorageManagerContract
 from crabka.testing.remote_samples import SAMPLE_PARTITION
-from tests.support.versitygw import VersityGateway
+from tests.support.tiers.versitygw import VersityGateway
 
 # The first run builds the server.
 pytestmark = pytest.mark.timeout(1500)

@@ -12,10 +12,10 @@ from collections.abc import Iterator
 import pytest
 
 from crabka.ids import uuid_to_text
-from tests.support.node_process import wait_until
-from tests.support.s3_tier import SEGMENT_RECORDS, S3TierCluster
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled
-from tests.support.tier_reading import read_from_start
+from tests.support.tiers.reading import read_from_start
+from tests.support.tiers.s3 import SEGMENT_RECORDS, S3TierCluster
 
 # The first run builds the server.
 pytestmark = [

@@ -16,8 +16,8 @@ from crabka.spark.errors import DataLossError
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
 from crabka.spark.read import ReadSettings, read_split
-from tests.support.planted_tier import PlantedTier, two_segments
-from tests.support.versitygw import VersityGateway
+from tests.support.tiers.planted import PlantedTier, two_segments
+from tests.support.tiers.versitygw import VersityGateway
 
 # The first run builds the server.
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.allow_leaks("obstore keeps connections open for later requests")]

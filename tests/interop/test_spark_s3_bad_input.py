@@ -11,7 +11,7 @@ from typing import Any
 import pytest
 
 from crabka.cli.main import execute
-from tests.support.versitygw import ACCESS_KEY, BUCKET, SECRET_KEY, VersityGateway
+from tests.support.tiers.versitygw import ACCESS_KEY, BUCKET, SECRET_KEY, VersityGateway
 
 # The first run builds the server.
 pytestmark = [pytest.mark.timeout(1500), pytest.mark.allow_leaks("obstore keeps connections open for later requests")]

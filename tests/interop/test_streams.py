@@ -10,11 +10,11 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tests.interop.transactions import last_stable_offset, read_settled
-from tests.support.jvm import TOOL_OPTIONS, java_command, require_jvm
-from tests.support.node_process import wait_until
+from tests.support.clients.foreign_transactions import last_stable_offset, read_settled
+from tests.support.clients.target import target_node
+from tests.support.kafka.oracle import TOOL_OPTIONS, java_command, require_jvm
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled
-from tests.support.target import target_node
 
 if TYPE_CHECKING:
     import random
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from tests.interop.conftest import TopicMaker
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = [
     pytest.mark.interop,

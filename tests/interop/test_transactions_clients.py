@@ -12,7 +12,7 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Consumer, Producer, TopicPartition
 
-from tests.interop.transactions import (
+from tests.support.clients.foreign_transactions import (
     COMMITTED_READERS,
     READ_COMMITTED,
     READ_UNCOMMITTED,
@@ -25,8 +25,8 @@ from tests.interop.transactions import (
     read_settled,
     read_to_end,
 )
-from tests.support.node_process import wait_until
-from tests.support.target import target_node
+from tests.support.clients.target import target_node
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator
@@ -34,8 +34,8 @@ if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
 
     from tests.interop.conftest import TopicMaker
-    from tests.interop.transactions import LibraryProducer
-    from tests.support.node_process import NodeProcess
+    from tests.support.clients.foreign_transactions import LibraryProducer
+    from tests.support.nodes.process import NodeProcess
 
     Opener = Callable[..., LibraryProducer]
     Settled = Callable[..., list[list[bytes]]]

@@ -15,8 +15,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.broker.api_table import SERVED_KEYS
-from tests.support.target import target_is_jvm, target_node
-from tests.support.wire_shapes import (
+from tests.support.clients.target import target_is_jvm, target_node
+from tests.support.recorded.wire_shapes import (
     Exchange,
     Shape,
     decode_response,
@@ -29,7 +29,7 @@ from tests.support.wire_shapes import (
 if TYPE_CHECKING:
     from collections.abc import Iterator
 
-    from tests.support.node_process import NodeProcess
+    from tests.support.nodes.process import NodeProcess
 
 pytestmark = pytest.mark.interop
 

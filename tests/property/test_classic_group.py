@@ -17,7 +17,7 @@ from crabka.broker.groups.membership import GroupState
 from crabka.broker.groups.messages import Action, AssignmentStored, JoinResult, MemberIdentity, SyncResult
 from crabka.broker.groups.rebalance import Rebalance
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import CoreDriver
+from tests.support.coordinators.members import CoreDriver
 
 PARTITIONS = 2
 NAMES = st.sampled_from(["a", "b", "c", "d"])

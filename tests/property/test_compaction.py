@@ -8,7 +8,14 @@ from hypothesis import example, given
 from hypothesis import strategies as st
 
 from crabka.log.cleaner.offset_map import SLOT_BYTES
-from tests.support.compaction_model import CompactedLog, check_reads, committed_rows, data_rows, producer_facts, work
+from tests.support.storage.compaction_model import (
+    CompactedLog,
+    check_reads,
+    committed_rows,
+    data_rows,
+    producer_facts,
+    work,
+)
 
 RANDOMS = st.randoms(use_true_random=False)
 

@@ -21,7 +21,7 @@ from crabka.broker.groups.consumer.member import CurrentAssignment, Reconciliati
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeatResult
 from crabka.broker.groups.consumer.reconcile import Goal, reconcile
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import SETTINGS, ConsumerCore, catalog_of, topic_id
+from tests.support.coordinators.consumer_groups import SETTINGS, ConsumerCore, catalog_of, topic_id
 
 NAMES = st.sampled_from(["a", "b", "c", "s"])
 Place = tuple[uuid.UUID, int]

@@ -28,7 +28,7 @@ from crabka.metadata.cluster import VersionRange
 from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.metadata.requests import WantedTopic
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, defaults
+from tests.support.quorum.images import ELR_ON, applied, cluster, defaults
 from tests.support.replication import invariants
 from tests.support.replication.invariants import BrokenReplicationError, check_image, check_step
 from tests.support.scale import scaled

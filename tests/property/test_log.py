@@ -16,7 +16,7 @@ from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.records.header import MAX_SEQUENCE, iter_headers, parse_header
 from crabka.records.record import decode_records
-from tests.support.logs import (
+from tests.support.storage.small import (
     NOW_MS,
     ProducerFields,
     append,
@@ -79,7 +79,7 @@ def test_a_log_is_the_same_after_a_restart(
     again = open_test_log(make_context(context.fs), config, OpenOptions(clean=clean, now_ms=NOW_MS))
     assert read_batches(again) == before
     assert again.segment_base_offsets == log.segment_base_offsets
-    assert again.max_timestamp_offset() == log.max_timestamp_offset()
+    assert again.reads.max_timestamp_offset() == log.reads.max_timestamp_offset()
 
 
 @given(BATCHES, CONFIGS, st.integers(-5, 1010))
@@ -89,7 +89,7 @@ def test_a_lookup_by_time_finds_what_a_full_scan_finds(
     log = filled(batches, config)
     records = [record for _, batch in read_batches(log) for record in decode_records(batch)]
     wanted = next((record.offset for record in records if record.timestamp >= NOW_MS + time), None)
-    found = log.offset_for_timestamp(NOW_MS + time)
+    found = log.reads.offset_for_timestamp(NOW_MS + time)
     assert (found.offset if found else None) == wanted
 
 
@@ -100,7 +100,7 @@ def test_truncation_leaves_the_batches_below(
     log = filled(batches, config)
     before = read_batches(log)
     offset = data.draw(st.integers(0, log.log_end_offset))
-    log.truncate_to(offset, now_ms=NOW_MS)
+    log.truncation.truncate_to(offset, now_ms=NOW_MS)
     assert read_batches(log) == [(header, batch) for header, batch in before if header.last_offset < offset]
 
 

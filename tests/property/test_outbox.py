@@ -6,7 +6,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crabka.ports import Payload
-from tests.support.outbox import Desk
+from tests.support.wire.outbox import Desk
 
 contents = st.binary(max_size=12)
 # A frame begins with bytes; what follows is a range (True) or more bytes.

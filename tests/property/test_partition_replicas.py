@@ -11,7 +11,7 @@ from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, 
 from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.isr_state import ProposedIsr
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.replicas import EPOCH, LedPartition, replicated_image
+from tests.support.storage.replicas import EPOCH, LedPartition, replicated_image
 
 followers = st.sampled_from((2, 3))
 

@@ -28,7 +28,7 @@ from crabka.remote.segments import (
 )
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError, read_event
 from crabka.remote_topic.serde import decode_event, encode_event, maybe_step
-from tests.support.remote_events import partition_deletes, segments, updates
+from tests.support.tier_topic.events import partition_deletes, segments, updates
 
 EVENTS = segments() | updates() | partition_deletes()
 PREFIX_BYTES = 3

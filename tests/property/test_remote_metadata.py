@@ -14,7 +14,7 @@ from crabka.remote.lifecycle import SEGMENT_TRANSITIONS
 from crabka.remote.metadata_cache import RemoteLogMetadataCache
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
 from crabka.testing.remote_samples import SAMPLE_PARTITION, sample_segment, sample_update
-from tests.support.remote_model import FINISHED, KafkaEpochMap, SegmentList, offsets_of
+from tests.support.tier_topic.model import FINISHED, KafkaEpochMap, SegmentList, offsets_of
 
 DELETING = RemoteLogSegmentState.DELETE_SEGMENT_STARTED
 EPOCHS = range(3)

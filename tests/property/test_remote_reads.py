@@ -7,8 +7,8 @@ from hypothesis import strategies as st
 
 from crabka.config.topic import TopicConfig
 from crabka.records.header import BatchHeader
-from tests.support.logs import NOW_MS, append, make_batch, read_batches
-from tests.support.remote_reading import TierWorld, directory_tier, memory_tier
+from tests.support.storage.small import NOW_MS, append, make_batch, read_batches
+from tests.support.tiers.remote_reading import TierWorld, directory_tier, memory_tier
 
 Batches = list[tuple[BatchHeader, bytes]]
 

@@ -28,8 +28,8 @@ from crabka.remote_topic.snapshot import load_snapshot
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 from crabka.testing.remote_samples import sample_partition_delete, sample_segment, sample_update
 from tests.support.async_tests import run_with, virtual_time
-from tests.support.remote_events import partition_named
-from tests.support.remote_topic import HASTY, SNAPSHOTS, TOPIC_ID, until
+from tests.support.tier_topic.events import partition_named
+from tests.support.tier_topic.manager import HASTY, SNAPSHOTS, TOPIC_ID, until
 
 COUNT = 2
 PARTITIONS = [partition_named("t", index) for index in range(4)]

@@ -19,7 +19,7 @@ from crabka.clients.security.scram import (
 )
 from crabka.clients.security.secret import Secret
 from crabka.errors import ConfigError
-from tests.support.scram_server import ScramServer, WrongProofError
+from tests.support.clients.scram_server import ScramServer, WrongProofError
 
 MECHANISMS = st.sampled_from([SCRAM_SHA_256, SCRAM_SHA_512])
 # Surrogates are no characters, NUL and an empty text are refused where settings are read.

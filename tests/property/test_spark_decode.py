@@ -11,7 +11,7 @@ from crabka.records import Record, build_batch, parse_header
 from crabka.records.filtering import emptied_batch, filtered_batch, raw_records
 from crabka.records.header import CREATE_TIME, LOG_APPEND_TIME
 from crabka.spark.decode import AbortedTransactions, BatchDecoder, RowRange
-from tests.support.decoded_rows import ALL_COLUMNS, ORIGIN, decoded_rows, expected_rows, marker, rows_in
+from tests.support.spark.decoded_rows import ALL_COLUMNS, ORIGIN, decoded_rows, expected_rows, marker, rows_in
 
 OPTIONAL_BYTES = st.none() | st.binary(max_size=40) | st.binary(min_size=60, max_size=300)
 HEADERS = st.lists(st.tuples(st.text(max_size=5), OPTIONAL_BYTES), max_size=3).map(tuple)

@@ -51,7 +51,7 @@ def run(arguments: list[str], environment: dict[str, str]) -> subprocess.Complet
 
 def fuzz(rng: random.Random, count: int, environment: dict[str, str]) -> None:
     seed = rng.getrandbits(32)
-    result = run(["-m", "tests.support.spark_fuzz", str(seed), str(count)], environment)
+    result = run(["-m", "tests.support.spark.fuzz", str(seed), str(count)], environment)
     assert result.returncode == 0, f"seed {seed}: ended by {result.returncode}\n{result.stderr}"
     endings = json.loads(result.stdout)
     assert endings.keys() >= ENDINGS

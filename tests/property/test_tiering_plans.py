@@ -10,7 +10,7 @@ from crabka.broker.tiering.expire.retention_plan import LogExtent, RemovalReason
 from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.partition.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
-from tests.support.remote_segments import DELETING, FINISHED, STARTED, ListedSegments, remote_segment
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, STARTED, ListedSegments, remote_segment
 
 MAX_OFFSET = 40
 NOW_MS = 1000

@@ -9,9 +9,10 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from crabka.log.partition.reads import LogReads
+from crabka.log.partition.state import LogState
 from crabka.log.producers.producer_state import ProducerStateManager
 from crabka.records.control import EndTransactionMarker
-from tests.support.transaction_model import TransactionWorld
+from tests.support.coordinators.transaction_model import TransactionWorld
 
 RANDOMS = st.randoms(use_true_random=False)
 
@@ -54,7 +55,7 @@ def test_a_forgotten_aborted_transaction_is_found(monkeypatch: pytest.MonkeyPatc
 
 
 def test_a_last_stable_offset_beyond_an_open_transaction_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr(LogReads, "last_stable_offset", property(lambda log: log.high_watermark))
+    monkeypatch.setattr(LogState, "last_stable_offset", property(lambda log: log.high_watermark))
     assert _finds_a_fault()
 
 

@@ -10,7 +10,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.ports import FIRST_PORT, LANES, LAST_PORT, NoPortLeftError, PortWalk, free_port, lane, lane_of
+from tests.support.wire.ports import FIRST_PORT, LANES, LAST_PORT, NoPortLeftError, PortWalk, free_port, lane, lane_of
 
 
 def test_no_port_is_given_twice() -> None:
@@ -37,6 +37,6 @@ def test_a_port_that_somebody_holds_is_passed_over() -> None:
 
 
 def test_processes_begin_at_different_places() -> None:
-    command = [sys.executable, "-c", "from tests.support.ports import free_port; print(free_port())"]
+    command = [sys.executable, "-c", "from tests.support.wire.ports import free_port; print(free_port())"]
     first, second = (subprocess.check_output(command, text=True, cwd=Path(__file__).parents[2]) for _ in range(2))
     assert first != second

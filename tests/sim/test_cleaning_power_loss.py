@@ -8,8 +8,9 @@ import pytest
 
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.cleaning import clean
-from tests.support.compaction_model import (
+from tests.support.scale import scaled
+from tests.support.storage.cleaning import clean
+from tests.support.storage.compaction_model import (
     TRANSACTIONAL_PRODUCERS,
     CompactedLog,
     KeyedRow,
@@ -20,8 +21,7 @@ from tests.support.compaction_model import (
     producer_facts,
     work,
 )
-from tests.support.logs import LOG_PATH
-from tests.support.scale import scaled
+from tests.support.storage.small import LOG_PATH
 
 STEPS = 18
 # What a crash can tell apart; reads in between change nothing.
@@ -61,7 +61,7 @@ class Scene:
             self.world.end_transaction()
         self.world.roll()
         self.world.log.flush()
-        self.recovery_point = self.world.log.checkpoint_recovery_point
+        self.recovery_point = self.world.log.durability.checkpoint_recovery_point
         self.first_dirty = self.world.clean_end
         self.before = self.world.rows_alive()
         self.committed_before = committed_rows(self.world.log)

@@ -11,7 +11,6 @@ import random
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import ClusterSettings
 from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.clients.errors import (
@@ -24,10 +23,11 @@ from crabka.clients.producer.producer import Producer
 from crabka.clients.producer.settings import ProducerSettings
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import CLIENT_HOST, ClientSimulation, simulate
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 NODE_IDS = (1, 2, 3)
 PARTITION_COUNT = 3

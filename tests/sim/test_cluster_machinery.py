@@ -13,7 +13,7 @@ from crabka.testing import InlineThreads, SimulatedNetwork
 from tests.support.cluster_sim.model import ClusterModel
 from tests.support.cluster_sim.process_loop import PROCESS, ProcessLoop, SimulatedProcess
 from tests.support.cluster_sim.trace import ClusterTrace
-from tests.support.images import ELR_ON, cluster, with_partitions
+from tests.support.quorum.images import ELR_ON, cluster, with_partitions
 
 PLACE = TopicPartition("t", 0)
 

@@ -14,7 +14,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
 from crabka.testing.faulty_file_system import disk_failure, no_space, read_only_disk
-from tests.support.sim_node import SimNode, batch, row
+from tests.support.nodes.sim_node import SimNode, batch, row
 
 DIRS = ("/d1", "/d2")
 SMALL_SEGMENTS = {"internal_segment_bytes": "100", "file_delete_delay_ms": "10"}

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tests.support.flush_world import run_flushes
 from tests.support.scale import scaled
+from tests.support.storage.flush_world import run_flushes
 
 CHUNKS = 5
 

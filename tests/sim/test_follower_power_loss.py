@@ -11,8 +11,8 @@ import random
 import pytest
 
 from crabka.log.partition.partition_log import PartitionLog
-from tests.support.following import FOLLOWER, FollowerWorld, follow
-from tests.support.logs import append, make_batch, read_batches
+from tests.support.nodes.follower import FOLLOWER, FollowerWorld, follow
+from tests.support.storage.small import append, make_batch, read_batches
 
 SEED_COUNT = 150
 COMMON_EPOCH, OLD_EPOCH, NEW_EPOCH = 3, 4, 5
@@ -32,7 +32,7 @@ async def prepare(world: FollowerWorld, rng: random.Random) -> tuple[PartitionLo
     world.place({"leader": -1, "leader_epoch": COMMON_EPOCH}, internal_segment_bytes=SEGMENT_BYTES)
     own = world.partition().log
     for _, batch in read_batches(log):
-        own.append_as_follower(batch)
+        own.copying.append_as_follower(batch)
     world.learn_leader(FOLLOWER, OLD_EPOCH)
     fill(own, OLD_EPOCH, rng.randint(1, 20), rng)
     if rng.random() < 0.8:

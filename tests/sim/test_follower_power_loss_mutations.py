@@ -9,7 +9,7 @@ import pytest
 
 from crabka.broker.replication import follower_state
 from crabka.broker.replication.follower_changes import FollowerChanges
-from crabka.log.partition.shrinking import LogShrinking
+from crabka.log.partition.truncation import LogTruncation
 from crabka.log.segment.segment import Segment
 from crabka.testing import MemoryFile
 from tests.sim.test_follower_power_loss import run
@@ -32,7 +32,7 @@ def leave_the_recovery_point(patch: pytest.MonkeyPatch) -> None:
 
     patch.setattr(FollowerChanges, "_save_recovery_points", save_nothing, raising=False)
     patch.setattr(FollowerChanges, "__setattr__", _without("_save_recovery_points"))
-    patch.setattr(LogShrinking, "announce_truncation", lambda _self, _offset: None)
+    patch.setattr(LogTruncation, "announce", lambda _self, _offset: None)
 
 
 def _without(name: str) -> Callable[[object, str, object], None]:

@@ -14,7 +14,7 @@ from crabka.remote.segments import IndexType
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import FaultRule
 from tests.support.scale import scaled
-from tests.support.tier_segments import LocalSegment, stored_contents, write_segment
+from tests.support.tiers.segments import LocalSegment, stored_contents, write_segment
 
 Operation = Callable[[LocalTieredStorage, LocalSegment], None]
 

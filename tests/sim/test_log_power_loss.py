@@ -17,7 +17,8 @@ from crabka.log.segment.segment import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import (
+from tests.support.scale import scaled
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -26,7 +27,6 @@ from tests.support.logs import (
     make_batch,
     read_batches,
 )
-from tests.support.scale import scaled
 
 CONFIG = TopicConfig(internal_segment_bytes=3000, index_interval_bytes=200, retention_ms=-1, file_delete_delay_ms=0)
 STEPS = 120
@@ -114,37 +114,37 @@ class World:
         self.durable_end = self.log.log_end_offset
 
     def checkpoint(self) -> None:
-        self.recovery_checkpoint = self.log.checkpoint_recovery_point
+        self.recovery_checkpoint = self.log.durability.checkpoint_recovery_point
         self.high_watermark_checkpoint = self.log.high_watermark
         self._checkpoint_start()
 
     def truncate(self) -> None:
         low = max(self.log.log_start_offset, self.log.log_end_offset - 20)
         offset = self.rng.randrange(low, self.log.log_end_offset + 1)
-        if not self.log.truncate_to(offset, now_ms=NOW_MS):
+        if not self.log.truncation.truncate_to(offset, now_ms=NOW_MS):
             return
         self.written = [each for each in self.written if each.header.last_offset < offset]
         end = self.log.log_end_offset
         # Truncation inside a batch takes the whole batch.
         assert end <= offset or end == self.log.log_start_offset
-        self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.checkpoint_recovery_point)
+        self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.durability.checkpoint_recovery_point)
         self.durable_end = min(self.durable_end, end)
 
     def delete_records(self) -> None:
         start, stable = self.log.log_start_offset, self.log.last_stable_offset
-        self.log.delete_records_before(self.rng.randrange(start, stable + 1))
+        self.log.retention.delete_records_before(self.rng.randrange(start, stable + 1))
         self._checkpoint_start()
-        self.log.delete_below_log_start(NOW_MS)
+        self.log.retention.delete_below_log_start(NOW_MS)
 
     def retain(self) -> None:
         size = self.rng.randrange(3000, 12_000)
         self.log.update_config(replace(CONFIG, retention_bytes=size))
-        if self.log.expire_by_retention(NOW_MS):
+        if self.log.retention.expire(NOW_MS):
             self._checkpoint_start()
-            self.log.delete_below_log_start(NOW_MS)
+            self.log.retention.delete_below_log_start(NOW_MS)
 
     def _checkpoint_start(self) -> None:
-        self.start_checkpoint = self.log.log_start_offset if self.log.needs_start_checkpoint() else 0
+        self.start_checkpoint = self.log.log_start_offset if self.log.durability.needs_start_checkpoint() else 0
 
     def restart(self) -> None:
         self.log.close(clean=True)

@@ -18,10 +18,10 @@ from crabka.quorum.log.survey import LogSurvey, survey_log
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.snapshots.files import list_snapshots, read_snapshot
 from tests.support.async_tests import run_with
+from tests.support.faults.rotting import flip
 from tests.support.kraft_sim import planted
-from tests.support.quorum_node import LOG_DIRECTORY
-from tests.support.raft_cluster import SETTINGS, RaftCluster, RaftReplica, host_of, run_cluster
-from tests.support.rotting import flip
+from tests.support.quorum.node import LOG_DIRECTORY
+from tests.support.quorum.raft_cluster import SETTINGS, RaftCluster, RaftReplica, host_of, run_cluster
 from tests.support.scale import scaled
 
 CHECKED = ScrubSettings(interval_ms=300, max_bytes_per_second=100_000_000, max_cpu_percent=100)

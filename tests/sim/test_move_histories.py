@@ -7,7 +7,7 @@ import random
 
 import pytest
 
-from tests.support.move_world import DIRS, MoveNode, MoveWorld
+from tests.support.moves.world import DIRS, MoveNode, MoveWorld
 from tests.support.scale import scaled
 from tests.support.seeds import base_seed
 

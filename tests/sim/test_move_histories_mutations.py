@@ -17,7 +17,7 @@ from crabka.formats.file_names import DirectoryKind
 from crabka.ids import TopicPartition
 from crabka.ports import FileSystem
 from tests.sim.test_move_histories import run
-from tests.support.move_world import Controller, directory_id
+from tests.support.moves.world import Controller, directory_id
 
 MAX_SEEDS = 400
 

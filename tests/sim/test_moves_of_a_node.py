@@ -9,9 +9,9 @@ from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import disk_failure
-from tests.support import tiered_node as tiers
-from tests.support.moving import TWO_DIRS, InterruptedNode, alter, fill, other_dir, place_of, settle, throttle
-from tests.support.sim_node import SimNode, batch, row
+from tests.support.moves.node import TWO_DIRS, InterruptedNode, alter, fill, other_dir, place_of, settle, throttle
+from tests.support.nodes import tiered as tiers
+from tests.support.nodes.sim_node import SimNode, batch, row
 
 THREE_DIRS = ("/d1", "/d2", "/d3")
 

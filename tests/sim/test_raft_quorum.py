@@ -22,11 +22,11 @@ from crabka.quorum.raft.options import QuorumOptions
 from crabka.quorum.raft.sender import PlaintextDialer
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.golden import GOLDEN
-from tests.support.golden_disk import copy_to_memory
 from tests.support.kraft_sim import planted
-from tests.support.quorum_node import DIRECTORY, new_topic
-from tests.support.raft_cluster import PORT, SETTINGS, RaftCluster, RaftReplica, host_of, run_cluster, voter
+from tests.support.quorum.node import DIRECTORY, new_topic
+from tests.support.quorum.raft_cluster import PORT, SETTINGS, RaftCluster, RaftReplica, host_of, run_cluster, voter
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.files import GOLDEN
 from tests.support.scale import scaled
 
 

@@ -13,10 +13,10 @@ from crabka.remote_topic.kafka_event_log import KafkaMetadataEventLogConfig
 from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
 from crabka.remote_topic.settings import RemoteTopicSettings
 from crabka.testing.remote_samples import sample_segment, sample_update
-from tests.support.remote_events import FINISHED, partition_named
-from tests.support.remote_topic import until
+from tests.support.nodes.sim_node import NODE_HOST, SimNode
 from tests.support.scale import scaled
-from tests.support.sim_node import NODE_HOST, SimNode
+from tests.support.tier_topic.events import FINISHED, partition_named
+from tests.support.tier_topic.manager import until
 
 PARTITIONS = [partition_named("t", index) for index in range(6)]
 SETTINGS = RemoteTopicSettings(num_partitions=3, replication_factor=1, consume_wait_ms=20_000)

@@ -13,8 +13,8 @@ import pytest
 from crabka.remote_topic import event_fetcher, snapshot_keeper
 from crabka.remote_topic.event_batches import Portion, portions
 from crabka.remote_topic.snapshot import Snapshot
-from tests.support.metadata_history import HistoryError, MetadataHistoryWorld
 from tests.support.scale import scaled
+from tests.support.tier_topic.history import HistoryError, MetadataHistoryWorld
 
 SEEDS = range(scaled(10, 500))
 MAX_SEEDS = 100

@@ -7,7 +7,7 @@ import pytest
 from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.quorum.raft.state_file import read_quorum_state
 from crabka.vfs import read_file, write_atomic
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
 
 META = "/d1/meta.properties"
 LOG_START = "/d1/log-start-offset-checkpoint"
@@ -20,7 +20,7 @@ def fill(node: SimNode) -> None:
     node.create_topic("t")
     node.produce("t", batch(*(b"%d" % number for number in range(10))))
     log = node.context.partitions.by_name("t", 0).log
-    log.delete_records_before(2)
+    log.retention.delete_records_before(2)
     node.run(node.context.logs.flush_log(log))
     node.run(node.context.logs.save_log_starts(["/d1"]))
     assert [*read_offset_checkpoint(node.memory, LOG_START).values()] == [2]

@@ -12,7 +12,7 @@ from crabka.net import ConnectionInfo, ConnectionLimits, Server
 from crabka.protocol.frames import FrameBuffer
 from crabka.testing import SimulatedNetwork, VirtualTimeLoop
 from tests.support.async_tests import run_with, virtual_time
-from tests.support.net import framed
+from tests.support.wire.net import framed
 
 PORT = 9092
 HOUR_MS = 3_600_000

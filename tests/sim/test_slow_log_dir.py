@@ -15,7 +15,7 @@ from crabka.ports import Runtime
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads
-from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body, row
+from tests.support.nodes.sim_node import SimNode, WireClient, batch, build, produce_body, row
 
 SLOW_DIR = "/d2"
 LIMIT_MS = 500

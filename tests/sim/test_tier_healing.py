@@ -10,9 +10,9 @@ from crabka.broker.tiering.read.healing.surveys import LOST_TTL_MS
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.layout import object_path
-from tests.support.rotting import flip
-from tests.support.sim_node import SimNode, batch, fetch_body, read_records
-from tests.support.tiered_node import TIER_DIR, TIERED_TOPIC, fill, remote_segments, tiered_node
+from tests.support.faults.rotting import flip
+from tests.support.nodes.sim_node import SimNode, batch, fetch_body, read_records
+from tests.support.nodes.tiered import TIER_DIR, TIERED_TOPIC, fill, remote_segments, tiered_node
 
 
 def test_a_damaged_segment_is_repaired_from_the_tier(caplog: pytest.LogCaptureFixture) -> None:
@@ -22,11 +22,11 @@ def test_a_damaged_segment_is_repaired_from_the_tier(caplog: pytest.LogCaptureFi
         node.advance(10_000)
         assert len(remote_segments(node, "t")) >= 4
         log = node.context.partitions.by_name("t", 0).log
-        path = log.segment_of(2).log_path
+        path = log.healing.segment_of(2).log_path
         flip(node.memory, path, 300)
-        log.report_damage_at(2, "a test says so")
+        log.healing.report_damage_at(2, "a test says so")
         node.advance(5_000)
-        assert not log.is_damaged
+        assert not log.healing.is_damaged
         assert node.values("t") == values
     assert "are repaired from the remote tier" in caplog.text
 
@@ -37,18 +37,18 @@ def test_a_damaged_segment_does_not_go_to_the_tier() -> None:
         node.advance(40_000)
         fill(node, "t", 3)
         log = node.context.partitions.by_name("t", 0).log
-        path = log.segment_of(1).log_path
+        path = log.healing.segment_of(1).log_path
         for position in (300, 400, 500):
             flip(node.memory, path, position)
         node.advance(70_000)
         assert [each.end_offset for each in remote_segments(node, "t")] == [0]
-        assert log.is_damaged, "it was reported by whoever wanted to copy it"
+        assert log.healing.is_damaged, "it was reported by whoever wanted to copy it"
         for position in (300, 400, 500):
             flip(node.memory, path, position)
-        log.report_damage_at(1, "a test says so")
+        log.healing.report_damage_at(1, "a test says so")
         node.advance(120_000)
         assert [each.end_offset for each in remote_segments(node, "t")] == [0, 1]
-        assert not log.is_damaged
+        assert not log.healing.is_damaged
 
 
 def tiered_values(node: SimNode) -> tuple[list[bytes], str]:
@@ -101,9 +101,9 @@ def test_a_batch_that_no_other_copy_has_is_corrected_in_place(caplog: pytest.Log
         node.create_topic("t", 1, internal_segment_bytes="1100")
         values = fill(node, "t", 3)
         log = node.context.partitions.by_name("t", 0).log
-        flip(node.memory, log.segment_of(1).log_path, 300)
-        log.report_damage_at(1, "a test says so")
+        flip(node.memory, log.healing.segment_of(1).log_path, 300)
+        log.healing.report_damage_at(1, "a test says so")
         node.advance(5_000)
-        assert not log.is_damaged
+        assert not log.healing.is_damaged
         assert node.values("t") == values
     assert "are repaired from their own checksum" in caplog.text

@@ -22,9 +22,17 @@ from crabka.log.segment.segment import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader, parse_header
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.logs import LOG_DIR, LOG_PATH, NOW_MS, TOPIC_PARTITION, ProducerFields, make_batch, read_batches
 from tests.support.scale import scaled
-from tests.support.tiered_logs import EMPTY_SNAPSHOT, filled_log, tiered_config
+from tests.support.storage.small import (
+    LOG_DIR,
+    LOG_PATH,
+    NOW_MS,
+    TOPIC_PARTITION,
+    ProducerFields,
+    make_batch,
+    read_batches,
+)
+from tests.support.storage.tiered import EMPTY_SNAPSHOT, filled_log, tiered_config
 
 CONFIG = tiered_config(internal_segment_bytes=3000, index_interval_bytes=200, file_delete_delay_ms=0)
 STEPS = 150
@@ -117,55 +125,55 @@ class TieredWorld:
         self.durable_end = end
 
     def checkpoint(self) -> None:
-        self.recovery_checkpoint = self.log.checkpoint_recovery_point
+        self.recovery_checkpoint = self.log.durability.checkpoint_recovery_point
         self.high_watermark_checkpoint = self.log.high_watermark
         self._checkpoint_start()
 
     def _checkpoint_start(self) -> None:
-        assert self.log.needs_start_checkpoint()
+        assert self.log.durability.needs_start_checkpoint()
         self.start_checkpoint = self.durable_start = self.log.log_start_offset
 
     def truncate(self) -> None:
         # Nobody cuts what was committed, and only that is in the tier.
         low = max(self.tier_end, self.log.local_log_start_offset, self.log.log_end_offset - 20)
         offset = self.rng.randrange(low, self.log.log_end_offset + 1)
-        self.log.announce_truncation(offset)
-        self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.checkpoint_recovery_point)
-        if self.log.truncate_to(offset, now_ms=NOW_MS):
+        self.log.truncation.announce(offset)
+        self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.durability.checkpoint_recovery_point)
+        if self.log.truncation.truncate_to(offset, now_ms=NOW_MS):
             self.history = [each for each in self.history if each.header.last_offset < offset]
             # The cut may lie lower than it was announced, before the batch that holds the offset.
-            self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.checkpoint_recovery_point)
+            self.recovery_checkpoint = min(self.recovery_checkpoint, self.log.durability.checkpoint_recovery_point)
             self.durable_end = min(self.durable_end, self.log.log_end_offset)
 
     def copy(self) -> None:
-        for each in self.log.tierable_segments(self.tier_end, self.log.last_stable_offset, limit=2):
+        for each in self.log.tiering.tierable_segments(self.tier_end, self.log.last_stable_offset, limit=2):
             if each.is_flushed:
-                assert self.log.prepare_for_copy(each)
+                assert self.log.tiering.prepare_for_copy(each)
                 self.tier_end = each.end_offset + 1
-        self.log.note_remote_offset(self.tier_end - 1)
+        self.log.tiering.note_remote_offset(self.tier_end - 1)
 
     def release(self) -> None:
         """Apply local retention as the owner of a log does."""
         limit = self.rng.choice([0, 3000, 6000])
         self.log.update_config(replace(CONFIG, local_retention_bytes=limit))
-        if self.log.may_drop_tiered(NOW_MS):
+        if self.log.retention.may_drop_tiered(NOW_MS):
             self._checkpoint_start()
-        while self.log.drop_oldest_tiered(NOW_MS) is not None:
-            self.log.sync_names()
+        while self.log.retention.drop_oldest_tiered(NOW_MS) is not None:
+            self.log.retention.sync_names()
             self.durable_local_start = self.log.local_log_start_offset
-        self.log.roll_if_past_local_retention(NOW_MS)
+        self.log.retention.roll_if_past_local_retention(NOW_MS)
 
     def expire_in_tier(self) -> None:
         start = self.log.log_start_offset
         offset = self.rng.randrange(start, max(start, min(self.tier_end, self.log.last_stable_offset)) + 1)
-        self.log.raise_log_start(offset)
+        self.log.retention.raise_log_start(offset)
         self._checkpoint_start()
 
     def delete_records(self) -> None:
         start, stable = self.log.log_start_offset, self.log.last_stable_offset
-        self.log.delete_records_before(self.rng.randrange(start, stable + 1))
+        self.log.retention.delete_records_before(self.rng.randrange(start, stable + 1))
         self._checkpoint_start()
-        self.log.delete_below_log_start(NOW_MS)
+        self.log.retention.delete_below_log_start(NOW_MS)
 
     def fall_behind(self) -> None:
         """Follow a leader that has tiered more than this log has."""
@@ -183,17 +191,17 @@ class TieredWorld:
 
     def rebuild(self) -> None:
         snapshot = encode_snapshot(self._producers().entries.values())
-        self.log.announce_truncation(0)
-        self.recovery_checkpoint = self.log.checkpoint_recovery_point
+        self.log.truncation.announce(0)
+        self.recovery_checkpoint = self.log.durability.checkpoint_recovery_point
         self.durable_end = 0
-        self.log.rebuild_from_remote(
+        self.log.tiering.rebuild_from_remote(
             self.tier_end,
             log_start_offset=self.log.log_start_offset,
             epochs=self._epochs(),
             producer_snapshot=snapshot,
             now_ms=NOW_MS,
         )
-        self.log.note_remote_offset(self.tier_end - 1)
+        self.log.tiering.note_remote_offset(self.tier_end - 1)
         self.durable_end = self.durable_local_start = self.tier_end
         self.checkpoint()
 
@@ -205,7 +213,7 @@ class TieredWorld:
         self.log = self._open(clean=True)
         assert (self.log.log_start_offset, self.log.local_log_start_offset) == starts
         assert self.log.log_end_offset == self.durable_end
-        self.log.note_remote_offset(self.tier_end - 1)
+        self.log.tiering.note_remote_offset(self.tier_end - 1)
 
     # -- power cuts ------------------------------------------------------------------------------------------------
 
@@ -222,7 +230,7 @@ class TieredWorld:
             self.rebuild()
         else:
             self.history = [each for each in self.history if each.header.last_offset < end]
-            self.log.note_remote_offset(self.tier_end - 1)
+            self.log.tiering.note_remote_offset(self.tier_end - 1)
         self.log.set_high_watermark(self.log.log_end_offset)
 
     def interrupted(self, step: Callable[[], None]) -> None:
@@ -331,8 +339,8 @@ def _rebuild_with_power_cut(step: int, seed: int, *, announced: bool) -> Partiti
     fs = FaultyFileSystem(disk)
     log = filled_log(context=SegmentContext(fs))
     if announced:
-        log.announce_truncation(0)
-    recovery_point = log.checkpoint_recovery_point
+        log.truncation.announce(0)
+    recovery_point = log.durability.checkpoint_recovery_point
 
     def cut(_operation: str, _path: str) -> None:
         raise _CutError
@@ -340,7 +348,9 @@ def _rebuild_with_power_cut(step: int, seed: int, *, announced: bool) -> Partiti
     rule = FaultRule(before=cut, skip=step)
     fs.add(rule)
     try:
-        log.rebuild_from_remote(50, log_start_offset=1, epochs=[(0, 0), (7, 20)], producer_snapshot=EMPTY_SNAPSHOT)
+        log.tiering.rebuild_from_remote(
+            50, log_start_offset=1, epochs=[(0, 0), (7, 20)], producer_snapshot=EMPTY_SNAPSHOT
+        )
     except _CutError:
         disk.crash(random.Random(seed))
         options = OpenOptions(recovery_point=recovery_point, log_start_offset=0, now_ms=NOW_MS)

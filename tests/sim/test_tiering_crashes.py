@@ -9,8 +9,8 @@ import pytest
 
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import ORDERS
 
 COPY_STEPS = ("copy.before_started", "copy.after_started", "copy.after_upload", "copy.after_finished")
 UPLOAD_STEPS = ("upload begins", "upload ends")
@@ -86,7 +86,7 @@ async def test_a_crash_during_a_copy_leaves_nothing_stuck_orphaned_or_lost(
     leader.lead(1)
     await passes(10)
     # Leftovers block nothing: everything is copied long before they go.
-    assert leader.log.highest_remote_offset == 29
+    assert leader.log.tiering.highest_remote_offset == 29
     assert scene.records_in_tier(0, 30) == [4, 9, 14, 19, 24, 29]
     await passes(LONG_S)
     scene.check_tidy()

@@ -33,7 +33,7 @@ def copy_above_the_high_watermark(monkeypatch: pytest.MonkeyPatch) -> None:
         source = task._log
         await task._tools.flush_logs()
         start, end = source.log_start_offset, source.log_end_offset
-        found = source.tierable_segments(max(copied + 1, start), end)
+        found = source.tiering.tierable_segments(max(copied + 1, start), end)
         return plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=end)
 
     monkeypatch.setattr(CopyTask, "_plan", plan)

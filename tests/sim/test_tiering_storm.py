@@ -20,10 +20,10 @@ from crabka.records.record import Record
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
 from tests.sim.test_tiering_crashes import COPY_STEPS, RETENTION_STEPS
-from tests.support.logs import read_batches
-from tests.support.remote_segments import ORDERS
 from tests.support.scale import scaled
-from tests.support.tier_scene import BATCH_RECORDS, GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
+from tests.support.storage.small import read_batches
+from tests.support.tiers.scene import BATCH_RECORDS, GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
+from tests.support.tiers.segment_metadata import ORDERS
 
 BROKERS = (1, 2, 3)
 STEPS = 60
@@ -121,7 +121,7 @@ class TierStorm:
         """Run local retention on one replica."""
         log = self.replicas[self.rng.choice(BROKERS)].log
         log.flush()
-        while log.drop_oldest_tiered(self.scene.clock.now_ms()) is not None:
+        while log.retention.drop_oldest_tiered(self.scene.clock.now_ms()) is not None:
             pass
 
     def delete_records(self) -> None:
@@ -129,7 +129,7 @@ class TierStorm:
         if self.rng.random() < 0.1:
             log = self.leader.log
             target = self.rng.randint(log.log_start_offset, log.high_watermark)
-            log.raise_log_start(target)
+            log.retention.raise_log_start(target)
             self._save_start(self.leader_id)
             self._follow_log_start()
 
@@ -182,7 +182,7 @@ class TierStorm:
             shared += 1
         if shared < len(ours):
             log = self.replicas[broker_id].log
-            log.truncate_to(shared * BATCH_RECORDS)
+            log.truncation.truncate_to(shared * BATCH_RECORDS)
             del ours[shared:]
 
     def _catch_up(self, broker_id: int) -> None:
@@ -205,7 +205,7 @@ class TierStorm:
         for broker_id, broker in self.replicas.items():
             log = broker.log
             log.set_high_watermark(max(log.high_watermark, min(start, log.log_end_offset)))
-            log.raise_log_start(min(start, log.high_watermark))
+            log.retention.raise_log_start(min(start, log.high_watermark))
             self._save_start(broker_id)
 
     def _save_start(self, broker_id: int) -> None:

@@ -11,8 +11,8 @@ import pytest
 from pyspark.sql import SparkSession
 
 from crabka.spark.source.registration import register
-from tests.support.maven import MavenUnavailableError
-from tests.support.stock_connector import delta_jars, stock_jars
+from tests.support.kafka.maven import MavenUnavailableError
+from tests.support.spark.stock_connector import delta_jars, stock_jars
 
 ROOT = Path(__file__).parents[2]
 DELTA = {

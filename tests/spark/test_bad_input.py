@@ -11,7 +11,7 @@ import pytest
 
 from crabka.cli.main import execute
 from crabka.spark.session.error_texts import failure_of
-from tests.support.ports import free_port
+from tests.support.wire.ports import free_port
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -11,9 +11,9 @@ from typing import Any
 
 import pytest
 
-from tests.support.lake_reader import table_places
-from tests.support.spark_cluster import ConnectServer, bare_python, crabka_command, driver_environment
-from tests.support.spark_topics import Place, create_tiered_topic, fill, tiered_broker, wait_for_tier
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.servers import ConnectServer, bare_python, crabka_command, driver_environment
+from tests.support.spark.topics import Place, create_tiered_topic, fill, tiered_broker, wait_for_tier
 
 # Several processes with a Java each start first, which takes its time on a busy machine.
 pytestmark = pytest.mark.timeout(900)

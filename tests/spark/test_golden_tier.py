@@ -7,9 +7,9 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.spark import explain
-from tests.support.golden import GOLDEN
-from tests.support.golden_rows import golden_rows
-from tests.support.spark_rows import load, rows_of
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.rows import golden_rows
+from tests.support.spark.rows import load, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

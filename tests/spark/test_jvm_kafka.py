@@ -10,8 +10,8 @@ import pytest
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
 from tests.support.seeds import base_seed
-from tests.support.spark_rows import load, rows_of
-from tests.support.spark_topics import Place, create_tiered_topic, fill, tiered_kafka, wait_for_tier
+from tests.support.spark.rows import load, rows_of
+from tests.support.spark.topics import Place, create_tiered_topic, fill, tiered_kafka, wait_for_tier
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

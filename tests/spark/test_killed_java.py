@@ -6,7 +6,7 @@ import subprocess
 import sys
 from pathlib import Path
 
-from tests.support.spark_cluster import driver_environment
+from tests.support.spark.servers import driver_environment
 
 # Rows of several megabytes wait at Java for a driver that reads; then Java dies, with all that the sockets do not hold.
 SCRIPT = """

@@ -17,9 +17,9 @@ from crabka.spark.lake import Lake, LakeError, LakeSync, SyncRequest, SyncSettin
 from crabka.spark.lake.maintenance.compaction import compact_once
 from crabka.spark.lake.syncing.planner_source import PlannerSource
 from crabka.spark.lake.syncing.spark_runner import SparkRunner
-from tests.support.lake_reader import table_places, table_rows
-from tests.support.lake_tables import ALL_FORMATS, lake_of
-from tests.support.spark_topics import Place, create_tiered_topic, create_topic, fill, tiered_broker, wait_for_tier
+from tests.support.spark.lake_reader import table_places, table_rows
+from tests.support.spark.lake_tables import ALL_FORMATS, lake_of
+from tests.support.spark.topics import Place, create_tiered_topic, create_topic, fill, tiered_broker, wait_for_tier
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -13,12 +13,12 @@ from typing import TYPE_CHECKING
 import pytest
 from confluent_kafka import Producer
 
-from tests.support.lake_command import LakeCommand, Victim
-from tests.support.lake_reader import table_places, table_rows
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled
-from tests.support.spark_cluster import driver_environment
-from tests.support.spark_topics import Place, create_topic, tiered_broker
+from tests.support.spark.lake_command import LakeCommand, Victim
+from tests.support.spark.lake_reader import table_places, table_rows
+from tests.support.spark.servers import driver_environment
+from tests.support.spark.topics import Place, create_topic, tiered_broker
 
 if TYPE_CHECKING:
     from confluent_kafka import KafkaError, Message

@@ -7,8 +7,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.planted_tier import two_segments
-from tests.support.tier_on_disk import write_tier
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import two_segments
 
 README = Path(__file__).parents[2] / "README.md"
 

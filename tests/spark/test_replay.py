@@ -14,8 +14,8 @@ from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.spark.jobs.replay import ReplayedPartition, replay_table
 from crabka.spark.jobs.replay_writer import ReplayTarget, SourceIdentity
-from tests.support.golden import GOLDEN
-from tests.support.spark_rows import Rows, load, rows_of
+from tests.support.recorded.files import GOLDEN
+from tests.support.spark.rows import Rows, load, rows_of
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -16,10 +16,10 @@ import pytest
 from confluent_kafka import Producer
 
 from crabka.clients import NewTopic, SyncAdmin
-from tests.support.lake_reader import table_places
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 from tests.support.scale import scaled
-from tests.support.spark_cluster import (
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.servers import (
     StandaloneMaster,
     StandaloneWorker,
     bare_python,
@@ -27,7 +27,7 @@ from tests.support.spark_cluster import (
     driver_environment,
     submit_command,
 )
-from tests.support.spark_topics import Place, tiered_broker, wait_for_tier
+from tests.support.spark.topics import Place, tiered_broker, wait_for_tier
 
 # Several processes with a Java each start first, which takes its time on a busy machine.
 pytestmark = pytest.mark.timeout(900)

@@ -9,8 +9,8 @@ from typing import TYPE_CHECKING
 import pytest
 
 from crabka.cli.main import execute
-from tests.support.golden import GOLDEN
-from tests.support.golden_rows import golden_rows
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.rows import golden_rows
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -14,8 +14,9 @@ from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import plan_read
 from tests.support.scale import scaled, soaking
 from tests.support.seeds import base_seed
-from tests.support.spark_rows import load, rows_of
-from tests.support.spark_topics import (
+from tests.support.spark.rows import load, rows_of
+from tests.support.spark.topic_plans import PlannedTopic, make_topic, topic_plans
+from tests.support.spark.topics import (
     BASE_MS,
     CLUSTERS,
     Place,
@@ -24,7 +25,6 @@ from tests.support.spark_topics import (
     tiered_cluster,
     wait_for_tier,
 )
-from tests.support.topic_plans import PlannedTopic, make_topic, topic_plans
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

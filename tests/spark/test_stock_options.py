@@ -15,8 +15,8 @@ from crabka.clients.fetcher.offsets import LATEST
 from crabka.ids import TopicPartition
 from tests.support.scale import scaled
 from tests.support.seeds import base_seed
-from tests.support.spark_rows import Rows, load, rows_of
-from tests.support.spark_topics import (
+from tests.support.spark.rows import Rows, load, rows_of
+from tests.support.spark.topics import (
     BASE_MS,
     CLUSTERS,
     TIME_SPAN_MS,

@@ -13,7 +13,7 @@ import pytest
 from crabka.clients import SyncAdmin, SyncProducer
 from crabka.ids import TopicPartition
 from tests.support.scale import soaking
-from tests.support.spark_topics import (
+from tests.support.spark.topics import (
     CLUSTERS,
     Place,
     create_tiered_topic,

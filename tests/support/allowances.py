@@ -7,7 +7,6 @@ format, an unwanted word and the tree in which it stands.
 from __future__ import annotations
 
 INHERITANCE: dict[str, int] = {
-    "ImageDifference(MetadataDelta)": 1,
     "LogCleaning(LogState)": 1,
     "LogCopying(LogDurability)": 1,
     "LogDurability(LogState)": 1,

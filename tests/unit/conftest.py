@@ -6,7 +6,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.support.sim_node import SimNode
+from tests.support.nodes.sim_node import SimNode
 
 
 @pytest.fixture

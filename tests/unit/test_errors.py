@@ -3,7 +3,6 @@ from __future__ import annotations
 import weakref
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.errors import (
     ConfigError,
@@ -16,6 +15,7 @@ from crabka.errors import (
     drop_tracebacks,
     require,
 )
+from crabka.protocol.error_codes import ErrorCode
 
 
 def test_operation_error_carries_kafkas_code_and_its_retriability() -> None:

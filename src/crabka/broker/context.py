@@ -3,14 +3,13 @@
 from __future__ import annotations
 
 from dataclasses import dataclass, field
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from crabka.broker.logdirs.choices import RememberedChoices
 from crabka.runtime.thread_share import ThreadShare
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from crabka.broker.controller_link.auto_create import AutoTopicCreation
     from crabka.broker.controller_link.channel import ControllerRequests
@@ -35,7 +34,7 @@ if TYPE_CHECKING:
     from crabka.log.cleaner.cleaner import LogCleaner
     from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
     from crabka.serving.metrics import NodeMetrics
 
@@ -82,7 +81,7 @@ class BrokerContext:
     # What only the remote tier has; None as well without a tier.
     remote_reads: RemoteReads | None
     # Runs a coroutine as a task of the node, so that no task outlives it.
-    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    spawn: Spawn
     # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.
     on_broken_invariant: Callable[[InvariantError], None]
     # Log dirs that were chosen for replicas before these are here.

@@ -5,8 +5,8 @@ from __future__ import annotations
 import contextlib
 from collections.abc import Iterator
 
-from crabka._kio import ErrorCode
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 
 _MEANINGS = {
     ErrorCode.group_id_not_found: "group {group} does not exist; `crabka groups list` shows all groups",

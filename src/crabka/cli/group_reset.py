@@ -7,7 +7,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from crabka._kio import ErrorCode
 from crabka.cli.group_errors import explained
 from crabka.cli.offsets import expand, parse_moment
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
@@ -18,6 +17,7 @@ from crabka.clients.admin.group_types import GroupOffset
 from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 
 _GOALS = "--to-earliest, --to-latest, --to-timestamp, --to-offset or --shift"
 

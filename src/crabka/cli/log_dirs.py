@@ -9,7 +9,6 @@ from typing import Annotated, Final
 
 import typer
 
-from crabka._kio import ErrorCode
 from crabka.cli.log_dir_balance import DEFAULT_TOLERANCE, PlannedMove, plan_balance
 from crabka.cli.log_dir_check import (
     DAMAGE_COLUMNS,
@@ -39,6 +38,7 @@ from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ConfigChange, ConfigOwner, ResourceType
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.vfs import OsFileSystem
 
 app = typer.Typer(help="Log dirs of brokers: list, move, check, cordon, balance.", no_args_is_help=True)

@@ -8,7 +8,6 @@ from typing import Annotated, NamedTuple
 
 import typer
 
-from crabka._kio import ErrorCode
 from crabka.cli.offsets import expand
 from crabka.cli.options import (
     DEFAULT_BOOTSTRAP,
@@ -28,6 +27,7 @@ from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.cluster_types import ElectionKind, ReplicaMove
 from crabka.errors import ConfigError, CrabkaError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 
 app = typer.Typer(help="Partitions: move replicas, elect leaders.", no_args_is_help=False)
 

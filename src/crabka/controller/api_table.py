@@ -11,7 +11,7 @@ from crabka.serving.api_table import ApiTable
 if TYPE_CHECKING:
     from collections.abc import Awaitable
 
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 # Requests that concern the quorum itself. The consensus core answers them, whichever controller is active.
@@ -63,7 +63,7 @@ HANDLED_KEYS = (
 )
 
 
-def ask_quorum(context: ControlContext, request: Request) -> Awaitable[Any]:
+def ask_quorum(context: ControllerContext, request: Request) -> Awaitable[Any]:
     """Return a future of the response's body; cancelling it drops a request that waits."""
     return context.quorum.handle(
         ApiKey(request.api_key), request.version, request.body, listener=request.connection.listener

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crabka.controller.decisions.failure_detector import DetectorEvent
     from crabka.controller.decisions.sessions import BrokerIncarnation
     from crabka.metadata.cluster import Endpoint
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
 DIAL_TIMEOUT_MS = 1000
 
@@ -43,7 +43,7 @@ class BrokerWatch:
         *,
         endpoint_of: Callable[[BrokerIncarnation], Endpoint | None],
         fence: Callable[[BrokerIncarnation], Coroutine[Any, Any, None]],
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         enabled: bool = True,
     ) -> None:
         self._runtime = runtime

@@ -12,11 +12,11 @@ from crabka.serving.log_levels import change_loggers
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
 
 
 async def change_configs(
-    context: ControlContext, changes: Sequence[ResourceChange], *, validate_only: bool
+    context: ControllerContext, changes: Sequence[ResourceChange], *, validate_only: bool
 ) -> list[ItemVerdict]:
     """Carry out the changes; return a verdict for each, in order."""
     stored = [change for change in changes if change.resource.resource_type != ConfigResourceType.BROKER_LOGGER]

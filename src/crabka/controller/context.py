@@ -3,11 +3,10 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from crabka.config.server import ServerConfig
     from crabka.controller.broker_watch import BrokerWatch
@@ -16,13 +15,13 @@ if TYPE_CHECKING:
     from crabka.controller.metadata_writer import MetadataWriter
     from crabka.errors import InvariantError
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
     from crabka.serving.metrics import NodeMetrics
 
 
 @dataclass(slots=True)
-class ControlContext:
+class ControllerContext:
     """Everything that handlers of the controller role share. One per node, owned by the node's loop."""
 
     # Settings of the node's file alone, and with the dynamic ones over them.
@@ -37,7 +36,7 @@ class ControlContext:
     watch: BrokerWatch
     metrics: NodeMetrics
     # Runs a coroutine as a task of the node, so that no task outlives it.
-    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    spawn: Spawn
     # Stops the node: its state is inconsistent, so it must not answer any more requests.
     on_broken_invariant: Callable[[InvariantError], None]
 

@@ -16,11 +16,11 @@ from crabka.protocol.error_codes import ErrorCode
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.metadata.cluster import Endpoint
     from crabka.protocol.apis import MessageTypes
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # Between attempts: there may be no active controller yet.
 RETRY_MS = 100
@@ -31,7 +31,7 @@ REQUEST_TIMEOUT_MS = 5000
 class ControllerRegistrar:
     """Registers one controller for as long as it runs."""
 
-    def __init__(self, context: ControlContext, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, context: ControllerContext, endpoints: Sequence[Endpoint]) -> None:
         self._context = context
         self._application = ControllerApplication(
             controller_id=context.node_id,
@@ -60,9 +60,9 @@ class ControllerRegistrar:
             except InvariantError:
                 raise
             except (CrabkaError, OSError) as error:
-                log.debug("Controller %d is not registered yet: %s", self._application.controller_id, error)
+                logger.debug("Controller %d is not registered yet: %s", self._application.controller_id, error)
             except Exception:
-                log.exception("Controller %d cannot be registered", self._application.controller_id)
+                logger.exception("Controller %d cannot be registered", self._application.controller_id)
             else:
                 # The record is committed, but maybe not applied here yet.
                 pause_ms = RETRY_MS

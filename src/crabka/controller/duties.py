@@ -16,15 +16,15 @@ from crabka.errors import InvariantError, OperationError
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine
 
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.controller.decisions.control_view import ControllerRules
     from crabka.controller.decisions.sessions import BrokerIncarnation
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.requests import Outcome
 
-    Duty = Callable[[ControlContext], Coroutine[Any, Any, None]]
+    Duty = Callable[[ControllerContext], Coroutine[Any, Any, None]]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # A timer that fires this late shows that the process was paused: heartbeats may still be unread.
 LATE_MS = 1000
@@ -37,7 +37,7 @@ def duties_of_term() -> list[Duty]:
     return [expire_sessions, keep_balanced, elect_where_nobody_leads]
 
 
-async def keep_up(context: ControlContext, duty: Duty) -> None:
+async def keep_up(context: ControllerContext, duty: Duty) -> None:
     """Run a duty until it is cancelled, and restart it after an unexpected failure."""
     while True:
         try:
@@ -45,11 +45,11 @@ async def keep_up(context: ControlContext, duty: Duty) -> None:
         except InvariantError:
             raise
         except Exception:
-            log.exception("The duty %s failed and restarts in %d ms", duty.__name__, RESTART_MS)
+            logger.exception("The duty %s failed and restarts in %d ms", duty.__name__, RESTART_MS)
         await asyncio.sleep(RESTART_MS / 1000)
 
 
-async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, reason: str) -> bool:
+async def fence_incarnation(context: ControllerContext, broker: BrokerIncarnation, reason: str) -> bool:
     """Fence a broker whose session expired, unless it registered again, and end its session.
 
     Return False if this controller is no longer active.
@@ -63,14 +63,14 @@ async def fence_incarnation(context: ControlContext, broker: BrokerIncarnation, 
 
     try:
         if await context.metadata_writer.submit(decide):
-            log.warning("Fenced broker %d of epoch %d: %s", broker.broker_id, broker.epoch, reason)
+            logger.warning("Fenced broker %d of epoch %d: %s", broker.broker_id, broker.epoch, reason)
     except OperationError as error:
-        log.info("Broker %d is left to the next controller: %s", broker.broker_id, error)
+        logger.info("Broker %d is left to the next controller: %s", broker.broker_id, error)
         return False
     return True
 
 
-async def expire_sessions(context: ControlContext) -> None:
+async def expire_sessions(context: ControllerContext) -> None:
     """Fence each broker that was silent for broker.session.timeout.ms."""
     clock, sessions = context.runtime.clock, context.sessions
     timeout_ms = context.config.broker_session_timeout_ms
@@ -82,7 +82,7 @@ async def expire_sessions(context: ControlContext) -> None:
         await asyncio.sleep((wake_ms - now_ms) / 1000)
         now_ms = clock.monotonic_ms()
         if now_ms - wake_ms > LATE_MS:
-            log.warning("This controller was paused for %d ms; broker sessions are extended", now_ms - wake_ms)
+            logger.warning("This controller was paused for %d ms; broker sessions are extended", now_ms - wake_ms)
             await asyncio.sleep(context.config.broker_heartbeat_interval_ms / 1000)
             now_ms = clock.monotonic_ms()
         for broker in sessions.expired(now_ms):
@@ -92,7 +92,7 @@ async def expire_sessions(context: ControlContext) -> None:
                 break
 
 
-async def keep_balanced(context: ControlContext) -> None:
+async def keep_balanced(context: ControllerContext) -> None:
     """Elect preferred leaders every leader.imbalance.check.interval.seconds."""
     while True:
         await asyncio.sleep(context.config.leader_imbalance_check_interval_seconds)
@@ -100,18 +100,20 @@ async def keep_balanced(context: ControlContext) -> None:
             await _in_turns(context, balance_leaders)
 
 
-async def elect_where_nobody_leads(context: ControlContext) -> None:
+async def elect_where_nobody_leads(context: ControllerContext) -> None:
     """Hold unclean elections, where topics allow them, every unclean.leader.election.interval.ms."""
     while True:
         await asyncio.sleep(context.config.unclean_leader_election_interval_ms / 1000)
         await _in_turns(context, elect_unclean_leaders)
 
 
-async def _in_turns(context: ControlContext, elect: Callable[[MetadataImage, ControllerRules], Outcome[bool]]) -> None:
+async def _in_turns(
+    context: ControllerContext, elect: Callable[[MetadataImage, ControllerRules], Outcome[bool]]
+) -> None:
     """Elect until nothing is left, in batches, so that requests are decided in between."""
     try:
         is_more_left = True
         while is_more_left:
             is_more_left = await context.metadata_writer.submit(lambda image: elect(image, context.rules))
     except OperationError as error:
-        log.info("Elections are left to the next controller: %s", error)
+        logger.info("Elections are left to the next controller: %s", error)

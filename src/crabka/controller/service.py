@@ -7,7 +7,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.controller.api_table import TABLE
 from crabka.controller.broker_watch import BrokerWatch
-from crabka.controller.context import ControlContext
+from crabka.controller.context import ControllerContext
 from crabka.controller.controller_registrar import ControllerRegistrar
 from crabka.controller.decisions.control_view import ControllerRules
 from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessions
@@ -24,14 +24,14 @@ from crabka.serving.request import OWN_CONNECTION, Request
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.config.server import ServerConfig
     from crabka.errors import InvariantError
     from crabka.metadata.cluster import Endpoint
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
     from crabka.serving.api_table import Handler
 
@@ -49,8 +49,8 @@ class ControllerService:
         quorum: RaftQuorum,
         *,
         cluster_id: str,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
-        serve: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
+        serve: Spawn,
         on_broken_invariant: Callable[[InvariantError], None],
     ) -> None:
         """`spawn` runs duties, `serve` runs requests, whose connections report failures."""
@@ -63,7 +63,7 @@ class ControllerService:
         # Tasks of the current term as active controller.
         self._term: list[asyncio.Future[Any]] = []
         self._closed = False
-        self.context = ControlContext(
+        self.context = ControllerContext(
             static_config=config,
             config=self._configs.server(quorum.image),
             rules=ControllerRules.of(config),
@@ -136,7 +136,7 @@ class ControllerService:
             task.cancel()
         self._term = []
 
-    def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self.context.config = self._configs.server(image)
         if self._registrar is not None:

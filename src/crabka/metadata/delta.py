@@ -7,7 +7,7 @@ images. Records of a metadata transaction (KIP-868) must be held back until it e
 from __future__ import annotations
 
 from collections.abc import Callable
-from typing import Any
+from typing import Any, Protocol
 from uuid import UUID
 
 from crabka.metadata.cluster import ClusterDelta
@@ -17,6 +17,45 @@ from crabka.metadata.image import MetadataImage, ProducerIdsImage
 from crabka.metadata.records import MetadataRecord, RecordType
 from crabka.metadata.security import SecurityDelta
 from crabka.metadata.topics import TopicsDelta
+
+
+class MetadataChanges(Protocol):
+    """The changes between an image and the next one, for the parts of a node that follow the metadata."""
+
+    @property
+    def image(self) -> MetadataImage:
+        """The image before the changes."""
+        ...
+
+    @property
+    def topics_created(self) -> set[UUID]:
+        """Ids of topics that the image does not have."""
+        ...
+
+    @property
+    def topics_changed(self) -> set[UUID]:
+        """Ids of topics of the image with new or changed partitions."""
+        ...
+
+    @property
+    def topics_deleted(self) -> set[UUID]:
+        """Ids of topics of the image that are gone; their names are in `image`."""
+        ...
+
+    @property
+    def configs_changed(self) -> set[ConfigResource]:
+        """Resources with a config record, also if the value is the same."""
+        ...
+
+    @property
+    def features_changed(self) -> bool:
+        """True if a feature level was set."""
+        ...
+
+    @property
+    def brokers_changed(self) -> set[int]:
+        """Ids of brokers that registered, changed or left."""
+        ...
 
 
 class MetadataDelta:

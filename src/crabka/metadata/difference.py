@@ -7,17 +7,16 @@ from typing import TypeVar
 from uuid import UUID
 
 from crabka.metadata.configs import ConfigResource
-from crabka.metadata.delta import MetadataDelta
 from crabka.metadata.image import MetadataImage
 
 K = TypeVar("K")
 
 
-class ImageDifference(MetadataDelta):
-    """A delta whose outcome is known: it only tells what changed."""
+class ImageDifference:
+    """The changes between two images (`MetadataChanges`)."""
 
     def __init__(self, before: MetadataImage, after: MetadataImage) -> None:
-        super().__init__(before)
+        self.image = before
         self._after = after
 
     @property
@@ -49,10 +48,6 @@ class ImageDifference(MetadataDelta):
     def brokers_changed(self) -> set[int]:
         """Ids of brokers whose registrations differ."""
         return _changed(self.image.cluster.brokers, self._after.cluster.brokers)
-
-    def apply(self, offset: int, epoch: int) -> MetadataImage:  # noqa: ARG002 - the outcome is known
-        """Return the later image."""
-        return self._after
 
 
 def _changed(before: Mapping[K, object], after: Mapping[K, object]) -> set[K]:

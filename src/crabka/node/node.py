@@ -48,7 +48,7 @@ if TYPE_CHECKING:
     from crabka.net.connection import ConnectionInfo
     from crabka.ports import Runtime
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class Node:
@@ -274,7 +274,7 @@ class Node:
 
     def _on_task_failure(self, failure: BaseException) -> None:
         # Those who need the outcome get it as well; often there is nobody.
-        log.error("A task of the node failed: %r", failure, exc_info=failure)
+        logger.error("A task of the node failed: %r", failure, exc_info=failure)
         self._on_request_failure(failure)
 
     def _on_request_failure(self, failure: BaseException) -> None:
@@ -297,13 +297,13 @@ class Node:
         }
         present = [f"{count} {name}" for name, count in stored.items() if count]
         if present:
-            log.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))
+            logger.warning("The metadata holds %s: they are kept, but not enforced", ", ".join(present))
 
 
 def _collect_more(context: BrokerContext, quorum: RaftQuorum) -> Iterator[Metric]:
     yield from collect_quorum(quorum)
     yield from collect_log_dirs(context.logs.dirs)
-    yield from collect_cuts(context.logs.cuts, sum(log.loss is not None for log in context.logs))
+    yield from collect_cuts(context.logs.cuts, sum(log.durability.loss is not None for log in context.logs))
     yield from collect_moves(context.moves)
     yield from collect_scrub(context.scrubber)
     if context.tiering is not None:

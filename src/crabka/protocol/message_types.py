@@ -12,7 +12,7 @@ from collections.abc import Callable, Mapping
 from datetime import UTC, datetime, timedelta
 from typing import Any, NamedTuple
 
-from crabka._kio import ErrorCode
+from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.schemas import Direction, message_class, schema_module, versions_newest_first
 
 _EPOCH = datetime(1970, 1, 1, tzinfo=UTC)

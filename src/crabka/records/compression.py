@@ -15,8 +15,8 @@ from typing import Final
 
 import cramjam
 
-from crabka._kio import ErrorCode
 from crabka.ports import Buffer
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.errors import CorruptBatchError, UnsupportedCompressionError
 
 NONE: Final = 0

@@ -6,8 +6,8 @@ a CorruptDataError with the place it knows.
 
 from __future__ import annotations
 
-from crabka._kio import ErrorCode
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 
 
 class CorruptBatchError(OperationError):

@@ -12,8 +12,8 @@ from __future__ import annotations
 from collections.abc import Iterator
 from typing import NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.ports import Buffer
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.compression import decompress
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import (

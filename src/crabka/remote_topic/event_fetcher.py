@@ -18,7 +18,6 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass, replace
 from typing import Final, TypeAlias
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.backoff import Backoff
 from crabka.clients.cluster.cluster import Cluster, means_stale_metadata
 from crabka.clients.cluster.metadata import TopicMetadata
@@ -28,6 +27,7 @@ from crabka.clients.fetcher.offsets import EARLIEST, LATEST, list_offsets
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.remote_topic.event_batches import portions
 from crabka.remote_topic.event_log import EventBatch, EventSink
 from crabka.runtime.task_scope import TaskScope

@@ -13,7 +13,6 @@ from collections.abc import Iterable
 from dataclasses import dataclass, field
 from typing import Final
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings
@@ -25,6 +24,7 @@ from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.errors import CrabkaError, InvariantError, OperationError
 from crabka.ids import TopicPartition
 from crabka.ports import Runtime
+from crabka.protocol.error_codes import ErrorCode
 from crabka.remote_topic.event_fetcher import EventFetcher, OnFailure
 from crabka.remote_topic.event_log import EventSink
 from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings

@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.metadata.image import MetadataImage
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 CLUSTER_DEFAULT = ""
 
@@ -74,7 +74,7 @@ class EffectiveConfigs:
                 self._server = layers.effective
             except ConfigError as error:
                 # Each was checked alone. As in Kafka, a contradiction between them does not stop the node.
-                log.warning("Invalid dynamic settings are ignored, the last valid ones stay in force: %s", error)
+                logger.warning("Invalid dynamic settings are ignored, the last valid ones stay in force: %s", error)
             self._topic_defaults = topic_default_values(self._server)
         return self._server
 

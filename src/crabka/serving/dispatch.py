@@ -8,7 +8,7 @@ as frames.
 from __future__ import annotations
 
 import asyncio
-from collections.abc import Callable, Coroutine
+from collections.abc import Callable
 from typing import TYPE_CHECKING, Any, Protocol
 
 from crabka.errors import InvariantError, OperationError, drop_tracebacks, require
@@ -25,7 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.net.connection import ConnectionInfo
-    from crabka.ports import Payload
+    from crabka.ports import Payload, Spawn
     from crabka.serving.api_table import ApiTable, Handler
 
     Frame = Sequence[Payload]
@@ -49,7 +49,7 @@ class ServingContext(Protocol):
         """Count requests here."""
 
     @property
-    def spawn(self) -> Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]:
+    def spawn(self) -> Spawn:
         """Run a coroutine as a task of the node."""
 
     @property

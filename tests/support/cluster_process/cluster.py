@@ -14,7 +14,7 @@ from crabka.ids import uuid_to_text
 from tests.support.cluster_process.networks import LoopbackNetwork
 from tests.support.cluster_process.nodes import NodePlace, NodeSpec
 from tests.support.cluster_process.quorum import QuorumDescription, describe_quorum
-from tests.support.node_process import PATIENCE_S, NodeError, wait_until
+from tests.support.nodes.process import PATIENCE_S, NodeError, wait_until
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Iterable, Mapping, Sequence

@@ -8,7 +8,7 @@ from dataclasses import dataclass
 from enum import Enum
 from typing import TYPE_CHECKING, NamedTuple
 
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     import random

@@ -15,7 +15,7 @@ import shutil
 import subprocess
 from typing import TYPE_CHECKING, Protocol
 
-from tests.support.ports import free_port
+from tests.support.wire.ports import free_port
 
 if TYPE_CHECKING:
     from collections.abc import Collection, Sequence

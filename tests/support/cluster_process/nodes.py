@@ -10,9 +10,9 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING
 
 from crabka.ids import uuid_from_text
-from tests.support.crabka_process import crabka_command
-from tests.support.jvm import CLUSTER_ID, java_command
-from tests.support.node_process import PATIENCE_S, NodeError, NodeProcess
+from tests.support.kafka.oracle import CLUSTER_ID, java_command
+from tests.support.nodes.crabka_up import crabka_command
+from tests.support.nodes.process import PATIENCE_S, NodeError, NodeProcess
 
 if TYPE_CHECKING:
     import uuid

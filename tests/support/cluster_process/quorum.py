@@ -10,7 +10,7 @@ from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.errors import CrabkaError, OperationError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.runtime import AsyncioNetwork
-from tests.support.jvm import CLUSTER_ID
+from tests.support.kafka.oracle import CLUSTER_ID
 
 if TYPE_CHECKING:
     import uuid

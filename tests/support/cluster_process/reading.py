@@ -8,7 +8,7 @@ from typing import TYPE_CHECKING
 from confluent_kafka import Consumer, IsolationLevel, KafkaError, KafkaException, TopicPartition
 from confluent_kafka.admin import OffsetSpec
 
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 if TYPE_CHECKING:
     from confluent_kafka.admin import AdminClient
@@ -26,7 +26,8 @@ def read_committed(admin: AdminClient, bootstrap: str, topic: str, partitions: i
             stable = _ends(admin, places, IsolationLevel.READ_COMMITTED)
             return stable == _ends(admin, places, IsolationLevel.READ_UNCOMMITTED)
         except KafkaException:
-            # A leader has just changed, and the client asks with the epoch that it knew.
+            # A leader has changed, and the client would ask with the epoch that it knew until its metadata are too old.
+            admin.list_topics(topic, timeout=TIMEOUT_S)
             return False
 
     wait_until(settled, f"all transactions of {topic} have ended", timeout_s=TIMEOUT_S)

@@ -11,7 +11,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.coordinator_sim.ledger import REBALANCE_MS, SESSION_MS, Ledger, Place
 from tests.support.coordinator_sim.member import NO_EPOCH, RETRY_S, Member
-from tests.support.groups import subscription
+from tests.support.coordinators.members import subscription
 from tests.support.power_loss.machine import Machine
 
 PROTOCOL = "range"

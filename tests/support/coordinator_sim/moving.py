@@ -47,7 +47,7 @@ class LaggingPartition:
     def cut(self) -> None:
         """Lose what no other replica has."""
         self._generation += 1
-        self.partition.log.truncate_to(self.partition.log.high_watermark)
+        self.partition.log.truncation.truncate_to(self.partition.log.high_watermark)
 
     def _wish(self, offset: int) -> None:
         log = self.partition.log

@@ -28,7 +28,7 @@ from crabka.broker.groups.messages import (
     Transitioned,
 )
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import CoreDriver
+from tests.support.coordinators.members import CoreDriver
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable

@@ -30,7 +30,7 @@ from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import partition_of
+from tests.support.quorum.images import partition_of
 from tests.support.replication.invariants import check
 
 Record = tuple[int, int]

@@ -26,7 +26,7 @@ from crabka.errors import OperationError
 from crabka.metadata.cluster import VersionRange
 from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, partition_of, with_partitions
+from tests.support.quorum.images import ELR_ON, applied, cluster, partition_of, with_partitions
 from tests.support.replication.invariants import check, check_image, check_step
 from tests.support.replication.node import AlterExchange, ModelNode, Record
 

@@ -12,11 +12,11 @@ from crabka.remote.scrub.faults import Severity, TierFaultKind
 from crabka.remote.scrub.lineage import PartitionBounds
 from crabka.remote.scrub.scrub import scrub_partition
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tests.support.remote_reading import joined
-from tests.support.tier_scene import INTERVAL_MS
 from tests.support.tier_sim.cluster import TierCluster
 from tests.support.tier_sim.model import ViolationError, batches_in
 from tests.support.tier_sim.node import TierNode
+from tests.support.tiers.remote_reading import joined
+from tests.support.tiers.scene import INTERVAL_MS
 
 WAIT_MS = 20_000
 # A slow tier does not answer in time; what it sends is there for one of the next fetches.
@@ -81,7 +81,7 @@ async def _fetch(cluster: TierCluster, leader: TierNode, offset: int, aborted: s
     max_bytes = cluster.rng.choice([1, 1000, 1 << 20])
     try:
         content = bytes(log.read(offset, max_bytes=max_bytes, upper_offset=log.high_watermark).read())
-        aborted |= {each[:2] for each in log.aborted_transactions(offset, log.high_watermark)}
+        aborted |= {each[:2] for each in log.reads.aborted_transactions(offset, log.high_watermark)}
         return content  # noqa: TRY300 - both may be in the tier by now
     except OffsetInRemoteTierError:
         wanted = RemoteFetch(
@@ -122,7 +122,7 @@ async def _check_below_start(leader: TierNode) -> None:
 def is_tidy(cluster: TierCluster) -> bool:
     """Return whether nothing is being copied or removed, and nothing waits for it."""
     leader = cluster.leader
-    if leader is not None and leader.log.copies_to_tier and leader.log.untiered().sealed_count:
+    if leader is not None and leader.log.retention.copies_to_tier and leader.log.tiering.untiered().sealed_count:
         return False
     listed = [each for name in cluster.rlmm.partitions() for each in cluster.rlmm.list_remote_log_segments(name)]
     finished = {each.segment_id for each in listed if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED}

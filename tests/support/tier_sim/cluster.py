@@ -29,9 +29,9 @@ from crabka.remote.segments import (
 from crabka.testing import SimulatedClock, VirtualTimeLoop
 from crabka.testing.faulty_storage import FaultyStorageManager
 from crabka.testing.memory_storage import InmemoryRemoteStorage
-from tests.support.tier_scene import SETTINGS
 from tests.support.tier_sim.model import TopicModel, ViolationError, WrittenBatch, batches_in
 from tests.support.tier_sim.node import NAME, TierNode, new_topic_id
+from tests.support.tiers.scene import SETTINGS
 
 GRACE_MS = 10_000
 HANGING_S = 120

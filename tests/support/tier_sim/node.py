@@ -44,8 +44,8 @@ from crabka.ports import Network, Runtime
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.segments import TopicIdPartition
 from crabka.testing import InlineThreads, MemoryFileSystem
-from tests.support.tier_metadata import SharedMetadata
-from tests.support.tier_scene import CrashingFailpoints
+from tests.support.tiers.metadata import SharedMetadata
+from tests.support.tiers.scene import CrashingFailpoints
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -200,7 +200,7 @@ class TierNode:
         log.update_config(self.cluster.topic)
         if known is None and self.cluster.leader_epoch < 0:
             # The topic is new.
-            log.trust_end()
+            log.durability.trust_end()
         self.partition = Partition(
             NAME.topic, NAME.partition, self.cluster.topic_id, log, self.logs.writer(log.log_dir)
         )
@@ -220,7 +220,7 @@ class TierNode:
     @property
     def must_await_tier(self) -> bool:
         """Whether the log may lack what the tier holds, so that it must not be led as it is."""
-        return self.log.may_be_short
+        return self.log.durability.may_be_short
 
     def await_tier(self, on_settled: Callable[[], None]) -> None:
         """Bring the log to the end of the tier; then call `on_settled`, unless there is another role by then."""
@@ -235,7 +235,7 @@ class TierNode:
         partition = self.partition
         assert partition is not None
         self._stop_following()
-        partition.log.trust_end()
+        partition.log.durability.trust_end()
         partition.is_leader, partition.leader_id, partition.leader_epoch = True, self.node_id, leader_epoch
         partition.log.leader_epochs.assign(leader_epoch, partition.log.next_append_offset)
         self.manager.on_leadership(partition)

@@ -11,7 +11,7 @@ from crabka.records.control import EndTransactionMarker, build_end_transaction_b
 from crabka.records.header import parse_header
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
-from tests.support.logs import ProducerFields, make_batch
+from tests.support.storage.small import ProducerFields, make_batch
 from tests.support.tier_sim.checks import check_readable, check_settled, is_tidy
 from tests.support.tier_sim.cluster import GRACE_MS, NODE_IDS, TierCluster
 from tests.support.tier_sim.model import ViolationError, batches_in
@@ -116,7 +116,7 @@ class TierHistoryWorld:
         log, node_id = node.log, node.node_id
         role = "L" if node_id == self.cluster.leader_id else "Z" if node_id in self.cluster.zombies else ""
         places = (log.log_start_offset, log.local_log_start_offset, log.high_watermark, log.log_end_offset)
-        return f"{node_id}{role}{[*places, log.highest_remote_offset]}"
+        return f"{node_id}{role}{[*places, log.tiering.highest_remote_offset]}"
 
     # -- clients -------------------------------------------------------------------------------------------------
 
@@ -206,7 +206,7 @@ class TierHistoryWorld:
         offset = self.rng.randint(log.log_start_offset, log.high_watermark)
         model = self.cluster.model
         model.let_go(batch.key for batch in model.lineage(log) if batch.last_offset < offset)
-        log.delete_records_before(offset)
+        log.retention.delete_records_before(offset)
 
     # -- brokers -------------------------------------------------------------------------------------------------
 

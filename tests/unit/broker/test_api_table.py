@@ -10,7 +10,7 @@ import pytest
 from crabka.broker import handlers
 from crabka.broker.api_table import SERVED, SERVED_SPECS, TABLE
 from crabka.protocol.apis import ApiKey
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 @pytest.mark.parametrize("key", sorted(SERVED.keys() - TABLE.forwarded), ids=lambda key: ApiKey(key).name)

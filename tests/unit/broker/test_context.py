@@ -6,7 +6,7 @@ import asyncio
 
 from crabka.broker.context import REQUEST_JOBS_AT_ONCE
 from tests.support.async_tests import run_with
-from tests.support.sim_node import SimNode
+from tests.support.nodes.sim_node import SimNode
 
 
 def test_the_image_is_always_the_newest(node: SimNode) -> None:

@@ -15,8 +15,8 @@ from crabka.ids import ZERO_UUID
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot import NodeEndpoint
-from tests.support.images import cluster, with_topic
-from tests.support.replicas import LedPartition
+from tests.support.quorum.images import cluster, with_topic
+from tests.support.storage.replicas import LedPartition
 
 LISTENER = "PLAINTEXT"
 

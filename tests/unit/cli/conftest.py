@@ -12,7 +12,7 @@ from typing import Any, NamedTuple
 import pytest
 
 from crabka.cli.main import execute
-from tests.support.crabka_process import CrabkaProcess
+from tests.support.nodes.crabka_up import CrabkaProcess
 
 
 class CommandResult(NamedTuple):

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.protocol.apis import ApiKey
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.scripted_broker import ReceivedRequest
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
 from tests.unit.cli.conftest import RunCommand
 
 

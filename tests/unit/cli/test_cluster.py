@@ -13,7 +13,7 @@ import pytest
 
 from crabka.cli.cluster_layout import find_homes, open_homes
 from crabka.cli.cluster_processes import running_pid, stop_processes
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 from tests.unit.cli.conftest import RunCommand
 
 

@@ -23,7 +23,7 @@ from crabka.cli.cluster_processes import (
     stop_processes,
 )
 from crabka.errors import ConfigError
-from tests.support.node_process import wait_until
+from tests.support.nodes.process import wait_until
 
 PATIENT = [sys.executable, "-c", "import signal; print('bootstrap.servers=x', flush=True); signal.pause()"]
 _STUBBORNNESS = """

@@ -4,9 +4,9 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.cli.group_errors import explained
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 
 
 @pytest.mark.parametrize(

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.cli.session import with_cluster
-from tests.support.silent_member import join_silently
+from tests.support.coordinators.silent_member import join_silently
 from tests.unit.cli.conftest import RunCommand
 
 TOPIC = "to-reset"

@@ -9,9 +9,9 @@ import pytest
 
 from crabka.spark.lake.syncing.settings import SyncSettings
 from crabka.spark.lake.syncing.topic_sync import TopicSync
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import lake_of
-from tests.support.lake_topic import InlineRunner, ListTopic
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.lake_tables import lake_of
+from tests.support.spark.lake_topic import InlineRunner, ListTopic
 from tests.unit.cli.conftest import RunCommand
 
 

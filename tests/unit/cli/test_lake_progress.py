@@ -11,9 +11,9 @@ from crabka.spark.lake.syncing.commits import CommitOutcome
 from crabka.spark.lake.syncing.settings import SyncSettings
 from crabka.spark.lake.syncing.sync_job import LakeSync, SyncRequest
 from crabka.spark.lake.syncing.topic_sync import RoundResult, SyncStep
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import lake_of
-from tests.support.lake_topic import InlineRunner, ListTopic
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.lake_tables import lake_of
+from tests.support.spark.lake_topic import InlineRunner, ListTopic
 
 
 def test_nothing_is_printed_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:

@@ -7,9 +7,9 @@ import pytest
 from crabka.cli.log_dir_check import damage_rows, directory_problems, fetch_metrics, parse_samples, state_row
 from crabka.errors import ConfigError
 from crabka.testing import MemoryFileSystem
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import LOG_DIR, make_context, open_test_log
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import LOG_DIR, make_context, open_test_log
 
 METRICS = """# HELP crabka_log_scrub_bytes_total Bytes checked
 crabka_log_scrub_bytes_total 1234.0
@@ -42,10 +42,10 @@ def test_problems_of_a_directory_are_rows() -> None:
     fill_with_transactions(log)
     log.close(clean=True)
     assert list(directory_problems(context.fs, LOG_DIR)) == []
-    flip(context.fs, log.segment_of(0).log_path, 100)
+    flip(context.fs, log.healing.segment_of(0).log_path, 100)
     (row,) = directory_problems(context.fs, LOG_DIR)
     assert row["log"] == "orders-0"
-    assert row["file"] == log.segment_of(0).log_path
+    assert row["file"] == log.healing.segment_of(0).log_path
     assert "CRC" in str(row["reason"])
 
 

@@ -10,16 +10,16 @@ import pytest
 from rich.console import Console
 from rich.progress import Progress
 
-from crabka._kio import ErrorCode
 from crabka.cli import log_dir_progress
 from crabka.cli.log_dir_progress import BarPerMove, LinePerLook, SentReplica, dir_move_display, wait_until_arrived
 from crabka.cli.log_dir_view import RunningMove
 from crabka.clients.admin.admin import Admin
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
-from tests.support.admin_simulation import with_admin
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import DisconnectError, ReceivedRequest
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 T0 = TopicPartition("t", 0)
 SENT = SentReplica(1, T0, "/b")

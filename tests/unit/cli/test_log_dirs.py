@@ -10,17 +10,17 @@ from typing import Any, NamedTuple
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.cli.log_dirs import parse_replica
 from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.node_process import wait_until
-from tests.support.ports import free_port
-from tests.support.scripted_broker import ReceivedRequest
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
+from tests.support.wire.ports import free_port
 from tests.unit.cli.conftest import RunCommand
 
 

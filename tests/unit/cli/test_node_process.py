@@ -16,7 +16,7 @@ from crabka.config.presets import one_node_properties
 from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError, StorageError
 from crabka.runtime import real_runtime
-from tests.support.crabka_process import CrabkaProcess
+from tests.support.nodes.crabka_up import CrabkaProcess
 
 
 def test_settings_are_split_at_the_first_equals_sign() -> None:

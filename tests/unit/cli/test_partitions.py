@@ -9,11 +9,11 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.protocol.apis import ApiKey
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_cluster import MemoryCluster
-from tests.support.scripted_broker import ReceivedRequest
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.clusters.memory import MemoryCluster
 from tests.unit.cli.conftest import RunCommand
 
 

@@ -9,17 +9,17 @@ from uuid import UUID
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.cli.quorum import replica_rows, status_row
 from crabka.clients.admin.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.properties import format_properties
 from crabka.ids import ZERO_UUID, uuid_from_text, uuid_to_text
 from crabka.log.dirs.log_dir import LogDir
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import real_runtime
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_cluster import MemoryCluster
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.clusters.memory import MemoryCluster
 from tests.unit.cli.conftest import RunCommand
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"

@@ -8,16 +8,16 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.cli import reassignment_progress
 from crabka.cli.reassignment_progress import LineDisplay, move_display, wait_until_moved
 from crabka.clients.admin.admin import Admin
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
-from tests.support.admin_simulation import with_admin
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 PARTITIONS = [TopicPartition("t", index) for index in range(2)]
 

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.cli.reassignment_throttle import FOLLOWERS, LEADERS, RATES, clear_throttle, set_throttle, throttled_replicas
 from crabka.clients.admin.admin import Admin
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.admin_simulation import with_admin
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import ReceivedRequest
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 T0, T1, U0 = TopicPartition("t", 0), TopicPartition("t", 1), TopicPartition("u", 0)
 

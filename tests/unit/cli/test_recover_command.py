@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 
 from crabka.remote.segments import IndexType
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
-from tests.support.tier_on_disk import write_tier
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches, two_segments
 from tests.unit.cli.conftest import RunCommand
 
 pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")

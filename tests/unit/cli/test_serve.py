@@ -9,7 +9,7 @@ import pytest
 from crabka.cli import serve
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 FILE = str(GOLDEN / "single" / "server.properties")
 

@@ -13,9 +13,9 @@ from crabka.clients.sync.producer import SyncProducer
 from crabka.remote.backends.local import ROOT_NAME
 from crabka.remote.segments import IndexType, RemoteLogSegmentState
 from crabka.remote_topic.settings import METADATA_TOPIC
-from tests.support.crabka_process import CrabkaProcess
-from tests.support.planted_tier import batches, segment_text, update
-from tests.support.tiered_topic import TieredTopic
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.tiers.planted import batches, segment_text, update
+from tests.support.tiers.topic import TieredTopic
 from tests.unit.cli.conftest import CommandResult, RunCommand
 
 _names = (f"tiered-{number}" for number in itertools.count())

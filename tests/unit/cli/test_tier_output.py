@@ -10,7 +10,7 @@ from crabka.cli.tier_output import SEGMENT_COLUMNS, fault_line, format_age, prin
 from crabka.remote.scrub import TierFault, TierFaultKind
 from crabka.remote.scrub.objects import OrphanSegment
 from crabka.remote_topic.tier_check import CheckResult
-from tests.support.planted_tier import ORDERS, STORED_MS, segment_text, two_segments
+from tests.support.tiers.planted import ORDERS, STORED_MS, segment_text, two_segments
 
 GAP = TierFault(kind=TierFaultKind.GAP, detail="offsets 1..2 are in no segment", partition=ORDERS)
 NOTE = TierFault(kind=TierFaultKind.LATE_EVENT, detail="came late", partition=ORDERS)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.config.alter import (
     AlterableResource,
     AlterContext,
@@ -16,6 +15,7 @@ from crabka.config.alter import (
 )
 from crabka.config.java_classes import LOCAL_TIERED_STORAGE
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 from tests.unit.config.nodes import server
 
 TOPIC, BROKER, GROUP = AlterableResource.TOPIC, AlterableResource.BROKER, AlterableResource.GROUP

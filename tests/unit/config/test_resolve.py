@@ -19,7 +19,7 @@ from crabka.config.resolve import (
     describe_topic_configs,
 )
 from crabka.config.server import ServerConfig
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 from tests.unit.config.nodes import server
 
 if TYPE_CHECKING:

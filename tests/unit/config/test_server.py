@@ -9,7 +9,7 @@ from crabka.config.properties import parse_properties
 from crabka.config.server import ServerConfig, topic_defaults, with_aliases
 from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 from tests.unit.config.nodes import MINIMAL, server
 
 

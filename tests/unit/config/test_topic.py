@@ -10,7 +10,7 @@ import pytest
 from crabka.config.keys import ConfigKey, to_text
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, check_remote_storage, field_name
 from crabka.errors import ConfigError
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def test_fields_are_the_keys_with_the_same_defaults() -> None:

@@ -11,7 +11,7 @@ from crabka.broker.api_table import TABLE as BROKER_TABLE
 from crabka.controller import handlers
 from crabka.controller.api_table import TABLE
 from crabka.protocol.apis import ApiKey
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 @pytest.mark.parametrize("key", sorted(TABLE.served), ids=lambda key: ApiKey(key).name)

@@ -26,10 +26,10 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.raft.messages import encode_request
 from crabka.serving.request import Request
 from tests.support.async_tests import run_with
-from tests.support.quorum_node import new_topic
-from tests.support.raft_cluster import voter
-from tests.support.sim_controller import CLUSTER_ID, SimControllers, run_controllers
-from tests.support.sim_node import build
+from tests.support.nodes.sim_node import build
+from tests.support.quorum.node import new_topic
+from tests.support.quorum.raft_cluster import voter
+from tests.support.quorum.sim_controllers import CLUSTER_ID, SimControllers, run_controllers
 
 
 def ballot(epoch: int, cluster_id: str = CLUSTER_ID) -> VoteRequest:

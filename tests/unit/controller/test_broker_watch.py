@@ -12,7 +12,7 @@ from crabka.controller.broker_watch import BrokerWatch
 from crabka.controller.decisions.sessions import BrokerIncarnation
 from crabka.metadata.cluster import Endpoint
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import BROKER_HOST, SimController, SimControllers, WireBroker, run_controllers
+from tests.support.quorum.sim_controllers import BROKER_HOST, SimController, SimControllers, WireBroker, run_controllers
 
 BROKER = BrokerIncarnation(11, 5)
 ENDPOINT = Endpoint("PLAINTEXT", BROKER_HOST, 9092, 0)

@@ -9,7 +9,7 @@ from crabka.controller.config_changes import change_configs
 from crabka.metadata.configs import ConfigResource
 from crabka.metadata.requests import ResourceChange
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_controller import SimControllers, run_controllers
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 LOGGER = "crabka.broker.node"
 

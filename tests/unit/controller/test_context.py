@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from tests.support.async_tests import run_with
-from tests.support.quorum_node import new_topic
-from tests.support.sim_controller import SimControllers, run_controllers
+from tests.support.quorum.node import new_topic
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 
 @run_with(run_controllers)

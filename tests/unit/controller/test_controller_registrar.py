@@ -8,7 +8,7 @@ import pytest
 
 from crabka.controller.decisions.registration import admit_controller
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimController, SimControllers, run_controllers
+from tests.support.quorum.sim_controllers import SimController, SimControllers, run_controllers
 
 
 def registered(node: SimController) -> set[int]:

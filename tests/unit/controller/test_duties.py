@@ -10,7 +10,13 @@ from crabka.errors import OperationError
 from crabka.metadata.records import PartitionChangeRecord
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimController, SimControllers, WireBroker, create_topic, run_controllers
+from tests.support.quorum.sim_controllers import (
+    SimController,
+    SimControllers,
+    WireBroker,
+    create_topic,
+    run_controllers,
+)
 
 SESSION_S = 9
 

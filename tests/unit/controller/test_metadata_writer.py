@@ -12,9 +12,9 @@ from crabka.metadata.records import ProducerIdsRecord
 from crabka.metadata.requests import Outcome
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.raft_cluster import host_of
-from tests.support.sim_controller import SimControllers, run_controllers
-from tests.support.sim_node import SimNode
+from tests.support.nodes.sim_node import SimNode
+from tests.support.quorum.raft_cluster import host_of
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 
 def next_block(image: MetadataImage) -> Outcome[int]:

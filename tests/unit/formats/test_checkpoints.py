@@ -12,7 +12,7 @@ from crabka.formats.checkpoints import (
     encode_offsets,
 )
 from crabka.ids import TopicPartition
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def test_offset_checkpoints_have_kafkas_text() -> None:

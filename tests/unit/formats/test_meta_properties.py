@@ -7,7 +7,7 @@ import pytest
 from crabka.errors import CorruptDataError
 from crabka.formats.meta_properties import MetaProperties, decode_meta_properties, encode_meta_properties
 from crabka.ids import uuid_to_text
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def test_kafkas_file_is_read() -> None:

@@ -5,7 +5,7 @@ import pytest
 from crabka.errors import CorruptDataError
 from crabka.formats.offset_index import OffsetIndex
 from crabka.records.header import iter_headers
-from tests.support.planted_tier import batches, offset_index
+from tests.support.tiers.planted import batches, offset_index
 
 
 def index() -> OffsetIndex:

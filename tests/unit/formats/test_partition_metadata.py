@@ -5,7 +5,7 @@ import pytest
 from crabka.errors import CorruptDataError
 from crabka.formats.partition_metadata import decode_partition_metadata, encode_partition_metadata
 from crabka.ids import uuid_from_text
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def test_kafkas_file_round_trips() -> None:

@@ -7,7 +7,7 @@ from crc32c import crc32c
 
 from crabka.errors import CorruptDataError
 from crabka.formats.producer_snapshot import ProducerRow, decode_producers, encode_producers, open_transactions
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 ROWS = [ProducerRow(1004, 2, 3, 96, 3, 1_700_000_900_003, 0, 93), ProducerRow(32, 6, -1, -1, 0, -1, 1, -1)]
 

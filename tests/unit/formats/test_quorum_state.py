@@ -7,7 +7,7 @@ import pytest
 from crabka.errors import CorruptDataError
 from crabka.formats.quorum_state import QuorumStateFile, decode_quorum_state, encode_quorum_state
 from crabka.ids import ZERO_UUID, uuid_to_text
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 @pytest.mark.parametrize("node", ["quorum/c1", "quorum/c3", "quorum/b10", "single/d1"])

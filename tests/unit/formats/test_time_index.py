@@ -6,8 +6,8 @@ import pytest
 
 from crabka.errors import CorruptDataError
 from crabka.formats.time_index import TimeIndex, TimeIndexEntry
-from tests.support.golden import GOLDEN
-from tests.support.planted_tier import FIRST_TIMESTAMP_MS, batches, time_index
+from tests.support.recorded.files import GOLDEN
+from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, batches, time_index
 
 
 def index() -> TimeIndex:

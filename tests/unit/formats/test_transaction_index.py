@@ -4,7 +4,7 @@ import pytest
 
 from crabka.errors import CorruptDataError
 from crabka.formats.transaction_index import AbortedTransaction, decode_aborted, encode_aborted, overlapping
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 ENTRIES = [AbortedTransaction(32, 68, 74, 62), AbortedTransaction(31, 79, 92, 93)]
 

@@ -13,8 +13,8 @@ from crabka.kraft.messages import (
     VersionsResponse,
 )
 from crabka.kraft.roles import RoleName
-from tests.support.kraft_bench import OK, CoreBench, fetched, voter, voter_set
 from tests.support.kraft_sim.disk import Entry
+from tests.support.quorum.kraft_bench import OK, CoreBench, fetched, voter, voter_set
 
 
 def test_a_restarted_leader_is_resigned_in_its_epoch() -> None:

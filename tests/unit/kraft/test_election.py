@@ -24,8 +24,8 @@ from crabka.kraft.roles import RoleName
 from crabka.kraft.settings import LOST_LEADER_STEP_MS
 from crabka.kraft.voters import ReplicaKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import CLUSTER, OK, CoreBench, fetch, fetched, voter
 from tests.support.kraft_sim.disk import Entry
+from tests.support.quorum.kraft_bench import CLUSTER, OK, CoreBench, fetch, fetched, voter
 
 ENTRIES = (Entry(1, 0), Entry(2, 1))
 

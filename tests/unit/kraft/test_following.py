@@ -8,8 +8,8 @@ from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.messages import LeaderHint, MetadataFetchRequest, MetadataFetchResponse
 from crabka.kraft.roles import RoleName
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import CLUSTER, OK, CoreBench, fetched, voter, voter_set
 from tests.support.kraft_sim.disk import Entry
+from tests.support.quorum.kraft_bench import CLUSTER, OK, CoreBench, fetched, voter, voter_set
 
 EPOCH = 3
 

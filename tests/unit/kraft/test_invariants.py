@@ -9,8 +9,8 @@ from crabka.kraft.actions import ElectionState
 from crabka.kraft.invariants import check_log_start
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.roles import RoleName
-from tests.support.kraft_bench import CoreBench, voter, voter_set
 from tests.support.kraft_sim.disk import Entry, SimulatedLog, SnapshotFile
+from tests.support.quorum.kraft_bench import CoreBench, voter, voter_set
 
 FILE = SnapshotFile(voter_set(1), 1, b"")
 

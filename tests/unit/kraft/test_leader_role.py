@@ -4,7 +4,7 @@ import pytest
 
 from crabka.kraft.leader_role import LeaderRole, Progress
 from crabka.kraft.voters import ReplicaKey, VoterSet, without_directory_ids
-from tests.support.kraft_bench import voter, voter_set
+from tests.support.quorum.kraft_bench import voter, voter_set
 
 
 def role_of(voters: VoterSet, key: ReplicaKey | None = None) -> LeaderRole:

@@ -17,8 +17,8 @@ from crabka.kraft.messages import (
 )
 from crabka.kraft.voters import ReplicaKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import OK, CoreBench, fetch, voter, voter_set
 from tests.support.kraft_sim.disk import Entry, SnapshotFile
+from tests.support.quorum.kraft_bench import OK, CoreBench, fetch, voter, voter_set
 
 OLD = (Entry(1, 0), Entry(1, 1))
 

@@ -3,8 +3,8 @@ from __future__ import annotations
 import pytest
 
 from crabka.kraft.log_view import FetchPosition, OffsetAndEpoch, end_of_log, judge_position, truncation_offset
-from tests.support.kraft_bench import voter_set
 from tests.support.kraft_sim.disk import Entry, SimulatedLog, SnapshotFile
+from tests.support.quorum.kraft_bench import voter_set
 
 
 def log_of(*epochs: int) -> SimulatedLog:

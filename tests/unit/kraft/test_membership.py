@@ -17,8 +17,8 @@ from crabka.kraft.messages import (
 )
 from crabka.kraft.voters import VoterNode, VoterSet
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import CLUSTER, OK, CoreBench, fetched, voter
 from tests.support.kraft_sim.disk import Entry
+from tests.support.quorum.kraft_bench import CLUSTER, OK, CoreBench, fetched, voter
 
 
 class FollowerBench(CoreBench):

@@ -18,7 +18,7 @@ from crabka.kraft.messages import (
 from crabka.kraft.roles import RoleName
 from crabka.kraft.voters import VoterSet
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import OK, CoreBench, fetched, voter
+from tests.support.quorum.kraft_bench import OK, CoreBench, fetched, voter
 
 
 def test_a_voter_without_a_leader_looks_for_one_and_then_stands() -> None:

@@ -21,7 +21,7 @@ from crabka.kraft.messages import (
 from crabka.kraft.roles import RoleName
 from crabka.kraft.voters import ReplicaKey, VoterEndpoint, VoterSet
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import CLUSTER, OK, CoreBench, voter, voter_set
+from tests.support.quorum.kraft_bench import CLUSTER, OK, CoreBench, voter, voter_set
 
 VERSIONS = VersionsResponse(error=OK, kraft_versions=(0, 1))
 

@@ -3,7 +3,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.kraft.roles import TRANSITIONS, Ballot, IllegalRoleChangeError, RoleName, check_transition
-from tests.support.kraft_bench import voter_set
+from tests.support.quorum.kraft_bench import voter_set
 
 
 def test_every_role_is_in_the_table_and_can_be_left_and_reached() -> None:

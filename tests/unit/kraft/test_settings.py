@@ -9,7 +9,7 @@ from crabka.kraft.settings import (
     random_election_timeout_ms,
     successor_backoff_ms,
 )
-from tests.support.kraft_bench import MiddleRng, voter
+from tests.support.quorum.kraft_bench import MiddleRng, voter
 
 SETTINGS = KraftSettings()
 

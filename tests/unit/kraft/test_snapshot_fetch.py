@@ -16,8 +16,8 @@ from crabka.kraft.messages import (
     SnapshotRange,
 )
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import CLUSTER, OK, CoreBench, voter, voter_set
 from tests.support.kraft_sim.disk import SnapshotFile
+from tests.support.quorum.kraft_bench import CLUSTER, OK, CoreBench, voter, voter_set
 
 EPOCH = 4
 SNAPSHOT = OffsetAndEpoch(30, 3)

@@ -3,8 +3,8 @@ from __future__ import annotations
 from crabka.kraft.actions import AdvanceHighWatermark, AppendRecords, Reply, VotersChange
 from crabka.kraft.messages import LeaderHint, MetadataFetchRequest
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.kraft_bench import CoreBench, fetched, voter, voter_set
 from tests.support.kraft_sim.disk import Entry
+from tests.support.quorum.kraft_bench import CoreBench, fetched, voter, voter_set
 
 
 def test_a_hint_names_the_leader_as_far_as_it_is_known() -> None:

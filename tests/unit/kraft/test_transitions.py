@@ -16,7 +16,7 @@ from crabka.kraft.messages import LeaderHint
 from crabka.kraft.roles import IllegalRoleChangeError, RoleName, UnattachedRole
 from crabka.kraft.transitions import become, check_election, observe, to_follower, to_leader, to_prospective
 from crabka.kraft.voters import Peer
-from tests.support.kraft_bench import CoreBench, voter, voter_set
+from tests.support.quorum.kraft_bench import CoreBench, voter, voter_set
 
 
 @pytest.mark.parametrize(

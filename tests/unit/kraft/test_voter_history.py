@@ -6,7 +6,7 @@ from crabka.errors import InvariantError
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.kraft.voter_history import VoterHistory
 from crabka.kraft.voters import VoterSet
-from tests.support.kraft_bench import voter_set
+from tests.support.quorum.kraft_bench import voter_set
 
 
 def test_the_last_record_counts_and_a_truncation_takes_it_back() -> None:

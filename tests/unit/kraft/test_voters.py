@@ -7,7 +7,7 @@ import pytest
 from crabka.errors import InvariantError
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import ReplicaKey, VoterSet, without_directory_ids
-from tests.support.kraft_bench import voter, voter_set
+from tests.support.quorum.kraft_bench import voter, voter_set
 
 
 def test_a_replica_with_another_disk_is_another_replica() -> None:

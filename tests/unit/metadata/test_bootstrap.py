@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from crabka.metadata.bootstrap import activation_records, feature_records
 from crabka.metadata.records import AbortTransactionRecord, FeatureLevelRecord
-from tests.support.metadata_logs import SINGLE, segments, stored_records
+from tests.support.recorded.metadata_logs import SINGLE, segments, stored_records
 
 
 def test_an_empty_log_gets_what_kafka_wrote_into_its_own() -> None:

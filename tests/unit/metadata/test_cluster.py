@@ -23,7 +23,7 @@ from crabka.metadata.records import (
     UnregisterBrokerRecord,
 )
 from crabka.protocol.apis import ApiKey, request_types
-from tests.support.images import applied, cluster, register_broker, registration, unfence_broker, with_topic
+from tests.support.quorum.images import applied, cluster, register_broker, registration, unfence_broker, with_topic
 
 DIRECTORIES = (UUID(int=200), UUID(int=201))
 

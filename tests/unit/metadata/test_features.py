@@ -12,7 +12,7 @@ from crabka.metadata.features import (
     FeaturesImage,
 )
 from crabka.metadata.records import FeatureLevelRecord, MetadataVersionError
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def _image(**levels: int) -> FeaturesImage:

@@ -19,7 +19,7 @@ from crabka.protocol.frames import CHUNK_BYTES, READ_BYTES
 from crabka.runtime import AsyncioNetwork
 from crabka.vfs import OsFileSystem
 from tests.support.async_tests import real_time, run_with
-from tests.support.net import LOOPS, Client, ManualClock, Script, framed, on_loop, run_on, staged
+from tests.support.wire.net import LOOPS, Client, ManualClock, Script, framed, on_loop, run_on, staged
 
 on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
 

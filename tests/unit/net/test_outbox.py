@@ -6,7 +6,7 @@ import logging
 import pytest
 
 from crabka.net import outbox as outbox_module
-from tests.support.outbox import Desk
+from tests.support.wire.outbox import Desk
 
 
 def test_buffers_go_through_the_transport() -> None:

@@ -9,7 +9,7 @@ from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.net.server import SWEEPS_PER_IDLE_LIMIT
 from crabka.runtime import AsyncioNetwork
 from tests.support.async_tests import real_time, run_with
-from tests.support.net import LOOPS, Script, framed, on_loop, staged
+from tests.support.wire.net import LOOPS, Script, framed, on_loop, staged
 
 on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
 

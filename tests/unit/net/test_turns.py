@@ -5,7 +5,7 @@ from collections.abc import Callable
 
 from crabka.net.turns import BUSY_FREE_REQUESTS, FREE_REQUESTS, MIN_REQUESTS_PER_TURN, REQUESTS_PER_TURN, TURN_MS, Turns
 from tests.support.async_tests import real_time, run_with
-from tests.support.net import ManualClock
+from tests.support.wire.net import ManualClock
 
 
 class Taker:

@@ -15,7 +15,7 @@ from crabka.protocol.apis import ApiKey, encode_request
 from crabka.protocol.headers import RequestHeader, pack_request
 from crabka.serving.dispatch import Dispatcher
 from tests.support.async_tests import real_time, run_with
-from tests.support.sim_node import SimNode, batch, produce_body
+from tests.support.nodes.sim_node import SimNode, batch, produce_body
 
 CLIENT = ConnectionInfo(1, "CONTROLLER", "host", 1)
 

@@ -10,7 +10,7 @@ from crabka.errors import ConfigError
 from crabka.net.frame_memory import DEFAULT_LIMIT_BYTES
 from crabka.node.listeners import NodeListeners
 from tests.support.async_tests import run_with
-from tests.support.sim_node import NODE_HOST, SimNode
+from tests.support.nodes.sim_node import NODE_HOST, SimNode
 
 
 def config(**settings: str) -> ServerConfig:

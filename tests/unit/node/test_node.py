@@ -26,7 +26,7 @@ from crabka.runtime import real_runtime
 from crabka.testing import FaultyFileSystem, disk_failure
 from crabka.vfs import read_file, write_atomic
 from tests.support.async_tests import real_time, run_with
-from tests.support.sim_node import NODE_HOST, SimNode, batch
+from tests.support.nodes.sim_node import NODE_HOST, SimNode, batch
 
 
 def test_a_restart_raises_leader_epochs_by_two(node: SimNode) -> None:

@@ -5,8 +5,8 @@ from crabka.node.quorum_metrics import collect_quorum
 from crabka.ports import Runtime
 from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.snapshots.files import SnapshotId
-from tests.support.quorum_node import LOG_DIRECTORY, formatted_disk, open_quorum, run_node
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.quorum.node import LOG_DIRECTORY, formatted_disk, open_quorum, run_node
 
 
 def values(quorum: RaftQuorum) -> dict[str, float]:

@@ -31,7 +31,7 @@ from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import decode_event
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.planted_tier import ORDERS, two_segments
+from tests.support.tiers.planted import ORDERS, two_segments
 
 METADATA_PARTITIONS = 3
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"

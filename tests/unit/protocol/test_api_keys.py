@@ -4,7 +4,7 @@ import json
 from typing import Any
 
 from crabka.protocol.api_keys import SPECS, ApiKey
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 RECORDED: dict[str, Any] = json.loads((GOLDEN / "api_versions.json").read_text())
 

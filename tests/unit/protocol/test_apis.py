@@ -17,8 +17,8 @@ from crabka.protocol.apis import (
 from crabka.protocol.headers import parse_request_header, parse_response_header
 from crabka.protocol.hot import read_produce_request
 from crabka.protocol.schemas import message_class
+from tests.support.recorded.wire_frames import RecordedFrame, recorded_frames
 from tests.support.scale import scaled
-from tests.support.wire_frames import RecordedFrame, recorded_frames
 
 INTERESTING = (0, 1, 2, 0x7F, 0x80, 0xFF)
 

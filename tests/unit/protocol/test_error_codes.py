@@ -3,7 +3,7 @@ from __future__ import annotations
 import json
 
 from crabka.protocol.error_codes import ErrorCode, error_message
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def test_names_messages_and_retriability_are_those_of_kafka() -> None:

@@ -10,8 +10,8 @@ from crabka.protocol.apis import encode_message, read_request, request_types, re
 from crabka.protocol.hot import read_produce_request
 from crabka.protocol.length_guard import MAX_REQUEST_ELEMENTS, length_guard
 from crabka.protocol.schemas import message_class
-from tests.support.null_fields import null_bodies, plain_body
-from tests.support.wire_frames import recorded_frames
+from tests.support.recorded.wire_frames import recorded_frames
+from tests.support.wire.null_fields import null_bodies, plain_body
 
 metadata_v1 = length_guard(message_class(ApiKey.METADATA, 1, "request"))
 metadata_v12 = length_guard(message_class(ApiKey.METADATA, 12, "request"))

@@ -31,7 +31,7 @@ from crabka.quorum.snapshots.files import SnapshotId, read_snapshot
 from crabka.quorum.storage import read_meta_properties
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 GUARD = "crabka-copy-of-meta.properties"
 

@@ -13,9 +13,9 @@ from crabka.records.record import Record
 from crabka.testing.faulty_file_system import FaultyFileSystem, read_only_disk
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import write_atomic
-from tests.support.golden_disk import copy_to_memory
-from tests.support.metadata_logs import QUORUM, SINGLE, checkpoints, replay_file, replay_snapshot, segments
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.metadata_logs import QUORUM, SINGLE, checkpoints, replay_file, replay_snapshot, segments
 
 
 @pytest.mark.parametrize("directory", [SINGLE, *QUORUM], ids=["single", "c1", "c3", "b10"])

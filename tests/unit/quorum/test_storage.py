@@ -16,10 +16,10 @@ from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.golden import GOLDEN
-from tests.support.golden_disk import copy_to_memory
-from tests.support.quorum_node import DIRECTORY, DIRECTORY_ID, LOG_DIRECTORY, VOTER, formatted_disk
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.quorum.node import DIRECTORY, DIRECTORY_ID, LOG_DIRECTORY, VOTER, formatted_disk
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.files import GOLDEN
 
 
 def _open(fs: MemoryFileSystem, directory: str = DIRECTORY) -> MetadataStorage:

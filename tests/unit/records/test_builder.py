@@ -5,7 +5,7 @@ from __future__ import annotations
 from crabka.records.builder import build_batch, encode_records
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record, decode_records
-from tests.support.batches import golden_batches
+from tests.support.recorded.batches import golden_batches
 
 
 def test_batch_is_sealed_with_length_and_checksum() -> None:

@@ -23,8 +23,8 @@ from crabka.records.control import (
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import parse_header
 from crabka.records.record import Record, decode_records
-from tests.support.batches import batches_in, golden_batches
-from tests.support.golden import GOLDEN
+from tests.support.recorded.batches import batches_in, golden_batches
+from tests.support.recorded.files import GOLDEN
 
 METADATA = GOLDEN / "single" / "d1" / "__cluster_metadata-0"
 

@@ -18,7 +18,7 @@ from crabka.records.correction import (
 )
 from crabka.records.header import CRC_POSITION, HEADER_SIZE, sealed
 from crabka.records.record import Record
-from tests.support.logs import NOW_MS, make_batch
+from tests.support.storage.small import NOW_MS, make_batch
 
 CODECS = [NONE, GZIP, SNAPPY, LZ4, ZSTD]
 

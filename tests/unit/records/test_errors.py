@@ -2,8 +2,8 @@
 
 from __future__ import annotations
 
-from crabka._kio import ErrorCode
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.errors import CorruptBatchError, UnsupportedCompressionError
 
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import HEADER_SIZE, HEADER_STRUCT, parse_header, sealed

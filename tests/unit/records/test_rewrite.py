@@ -9,7 +9,7 @@ from crabka.records.errors import CorruptBatchError
 from crabka.records.header import crc_valid, parse_header, sealed
 from crabka.records.record import Record, decode_records
 from crabka.records.rewrite import MAX_INVALID_RECORDS, recompress, validate_records, with_log_append_time
-from tests.support.batches import golden_batches
+from tests.support.recorded.batches import golden_batches
 
 RECORDS = [Record(7, 1_000, b"k", b"v"), Record(8, 2_000, None, b"w")]
 

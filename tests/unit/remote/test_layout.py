@@ -17,7 +17,7 @@ from crabka.remote.layout import (
 )
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.testing import MemoryFileSystem
-from tests.support.tier_segments import golden_segments, golden_tier, write_segment
+from tests.support.tiers.segments import golden_segments, golden_tier, write_segment
 
 TOPICS = st.text("abcXYZ0189._-", min_size=1, max_size=60)
 

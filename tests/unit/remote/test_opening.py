@@ -10,8 +10,8 @@ from crabka.errors import ConfigError
 from crabka.remote.backends.url import storage_settings_of_url
 from crabka.remote.listing import TierListing
 from crabka.remote.opening import open_storage_of
-from tests.support.planted_tier import two_segments
-from tests.support.tier_on_disk import write_tier
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import two_segments
 
 
 def test_directory_is_opened_by_its_address(tmp_path: Path) -> None:

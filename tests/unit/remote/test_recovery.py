@@ -8,7 +8,7 @@ import pytest
 
 from crabka.remote.recovery import RecoverablePartition, group_by_topic
 from crabka.remote.segments import TopicIdPartition
-from tests.support.planted_tier import two_segments
+from tests.support.tiers.planted import two_segments
 
 ID, OTHER = uuid.UUID(int=7), uuid.UUID(int=8)
 

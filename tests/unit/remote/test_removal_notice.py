@@ -23,7 +23,7 @@ from crabka.remote.segments import (
     RemoteLogSegmentState,
 )
 from crabka.remote_topic.serde import decode_event, encode_event
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 GONE = RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
 FIRST, SECOND = remote_segment(0, 9, state=STARTED), remote_segment(10, 19, state=STARTED)

@@ -19,8 +19,8 @@ from crabka.remote_topic.snapshot_keeper import MetadataSnapshotKeeper
 from crabka.runtime.task_scope import TaskScope
 from crabka.testing.remote_samples import sample_segment
 from tests.support.async_tests import run_with
-from tests.support.remote_events import partition_named
-from tests.support.remote_topic import SNAPSHOTS, TOPIC_ID, TopicSimulation, simulate_topic, until
+from tests.support.tier_topic.events import partition_named
+from tests.support.tier_topic.manager import SNAPSHOTS, TOPIC_ID, TopicSimulation, simulate_topic, until
 
 COUNT = 5
 PARTITIONS = [partition_named("t", index) for index in range(40)]

@@ -7,16 +7,16 @@ import logging
 
 import pytest
 
-from crabka._kio import ErrorCode
+from crabka.protocol.error_codes import ErrorCode
 from crabka.remote_topic.boot import start_topic_based_manager
 from crabka.remote_topic.kafka_event_log import KafkaMetadataEventLogConfig
 from crabka.remote_topic.settings import RemoteTopicSettings
 from crabka.testing.remote_samples import SAMPLE_PARTITION, sample_segment, sample_update
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.metadata_topic import serve_create_topics
-from tests.support.remote_events import FINISHED
-from tests.support.remote_topic import SNAPSHOTS, until
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.tier_topic.events import FINISHED
+from tests.support.tier_topic.manager import SNAPSHOTS, until
+from tests.support.tier_topic.topic import serve_create_topics
 
 
 def test_the_topic_is_asked_for_until_it_can_be_made(caplog: pytest.LogCaptureFixture) -> None:

@@ -12,7 +12,7 @@ from crabka.records.header import HEADER_SIZE, sealed
 from crabka.records.record import Record
 from crabka.remote_topic import event_batches
 from crabka.remote_topic.event_batches import portions
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def single(offset: int, value: bytes | None, **options: int) -> bytes:

@@ -8,21 +8,21 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.metadata import TopicMetadata
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.remote_topic.event_fetcher import PORTION, EventFetcher
 from crabka.remote_topic.event_log import EventBatch
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.runtime.task_scope import TaskScope
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.metadata_topic import RecordedEvents, append_values, metadata_partitions
-from tests.support.remote_topic import until
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.tier_topic.manager import until
+from tests.support.tier_topic.topic import RecordedEvents, append_values, metadata_partitions
 
 
 @asynccontextmanager

@@ -9,7 +9,7 @@ import pytest
 from crabka.remote_topic.event_reader import MetadataEventError, read_event
 from crabka.remote_topic.serde import encode_event
 from crabka.testing.remote_samples import sample_segment
-from tests.support.remote_events import partition_named
+from tests.support.tier_topic.events import partition_named
 
 SEGMENT = sample_segment(1, (5, 9), partition=partition_named("t", 2), with_txn_index=True)
 VALUE = encode_event(SEGMENT)

@@ -9,11 +9,11 @@ from contextlib import asynccontextmanager
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import InvariantError, OperationError
 from crabka.ids import ZERO_UUID
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from crabka.remote_topic.kafka_event_log import (
     END_OFFSETS_TIMEOUT_MS,
@@ -22,10 +22,10 @@ from crabka.remote_topic.kafka_event_log import (
 )
 from crabka.remote_topic.settings import METADATA_TOPIC, RemoteTopicSettings
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.metadata_topic import RecordedEvents, append_values, metadata_partitions, serve_create_topics
-from tests.support.remote_topic import until
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.tier_topic.manager import until
+from tests.support.tier_topic.topic import RecordedEvents, append_values, metadata_partitions, serve_create_topics
 
 
 def config_for(simulation: ClientSimulation, **topic: int) -> KafkaMetadataEventLogConfig:

@@ -9,8 +9,8 @@ from dataclasses import replace
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.errors import InvariantError, OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.errors import (
     InvalidAddError,
     InvalidPartitionDeleteTransitionError,
@@ -27,7 +27,7 @@ from crabka.remote_topic.settings import RemoteTopicSettings
 from crabka.remote_topic.snapshot import snapshot_path
 from crabka.testing.remote_samples import in_state, sample_partition_delete, sample_segment, sample_update
 from tests.support.async_tests import run_with
-from tests.support.remote_events import (
+from tests.support.tier_topic.events import (
     DELETE_FINISHED,
     DELETE_STARTED,
     FINISHED,
@@ -36,7 +36,7 @@ from tests.support.remote_events import (
     golden_segments,
     partition_named,
 )
-from tests.support.remote_topic import (
+from tests.support.tier_topic.manager import (
     HASTY,
     SNAPSHOTS,
     TopicSimulation,

@@ -18,7 +18,7 @@ from crabka.remote_topic.serde import encode_event
 from crabka.testing import VirtualTimeLoop
 from crabka.testing.remote_samples import SAMPLE_PARTITION, sample_partition_delete, sample_segment, sample_update
 from tests.support.async_tests import run_with
-from tests.support.remote_events import DELETE_FINISHED, DELETE_STARTED, FINISHED
+from tests.support.tier_topic.events import DELETE_FINISHED, DELETE_STARTED, FINISHED
 
 SEGMENT = sample_segment(1, (0, 99))
 LIFE: list[MetadataEvent] = [

@@ -10,7 +10,7 @@ from crabka.ids import uuid_from_text
 from crabka.remote.segments import TopicIdPartition
 from crabka.remote_topic.partitioner import metadata_partition_for
 from crabka.remote_topic.serde import decode_event
-from tests.support.remote_events import golden_event_values
+from tests.support.tier_topic.events import golden_event_values
 
 TOPIC_ID = uuid.UUID(int=0x123456789ABCDEF00011223344556677)
 

@@ -16,10 +16,10 @@ from crabka.remote_topic.reading import MetadataPosition, MetadataTopicReader
 from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.golden_tier import golden_events
-from tests.support.memory_cluster import MemoryPartition
-from tests.support.planted_tier import ORDERS, two_segments, update
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.clusters.memory import MemoryPartition
+from tests.support.recorded.tier import golden_events
+from tests.support.tiers.planted import ORDERS, two_segments, update
 
 FIRST, SECOND = two_segments().segments
 DELETING = update(FIRST, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)

@@ -17,7 +17,7 @@ from crabka.remote.segments import (
 from crabka.remote_topic.event_reader import MetadataEvent, MetadataEventError
 from crabka.remote_topic.serde import decode_event, encode_event, maybe_step
 from crabka.testing.remote_samples import sample_partition_delete, sample_segment, sample_update
-from tests.support.remote_events import FINISHED, golden_event_values, golden_segments, partition_named
+from tests.support.tier_topic.events import FINISHED, golden_event_values, golden_segments, partition_named
 
 SEGMENT = sample_segment(1, (5, 9), partition=partition_named("t", 2), with_txn_index=True)
 EVENTS: list[MetadataEvent] = [

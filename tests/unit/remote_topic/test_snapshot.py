@@ -25,7 +25,7 @@ from crabka.remote_topic.snapshot import (
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.remote_samples import in_state, sample_partition_delete, sample_segment, sample_update
 from crabka.vfs import read_file, write_atomic
-from tests.support.remote_events import DELETE_STARTED, FINISHED, partition_named
+from tests.support.tier_topic.events import DELETE_STARTED, FINISHED, partition_named
 
 TOPIC_ID = uuid.UUID(int=77)
 DIRECTORY = "/data/remote-log-metadata"

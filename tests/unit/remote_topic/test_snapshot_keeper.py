@@ -17,7 +17,7 @@ from crabka.runtime.task_scope import TaskScope
 from crabka.testing import FaultRule, FaultyFileSystem
 from crabka.testing.remote_samples import sample_segment
 from tests.support.async_tests import run_with
-from tests.support.remote_topic import SNAPSHOTS, TOPIC_ID, TopicSimulation, simulate_topic
+from tests.support.tier_topic.manager import SNAPSHOTS, TOPIC_ID, TopicSimulation, simulate_topic
 
 INTERVAL_MS = 60_000
 LEADER_EPOCH = 7

@@ -9,13 +9,13 @@ from typing import Any, cast
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ConfigOwner, ConfigValue
 from crabka.clients.errors import VersionMismatchError
 from crabka.clients.fetcher.offsets import OffsetAndTimestamp
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.remote.scrub import TierFaultKind
@@ -25,9 +25,9 @@ from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_cluster import MemoryCluster
-from tests.support.planted_tier import PlantedTier, two_segments, update
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.clusters.memory import MemoryCluster
+from tests.support.tiers.planted import PlantedTier, two_segments, update
 
 
 def publish(simulation: ClientSimulation, tier: PlantedTier) -> None:

@@ -13,7 +13,7 @@ import pytest
 from crabka.runtime import AsyncioNetwork, network, new_event_loop
 from crabka.runtime.network import own_host_name
 from tests.support.async_tests import real_time, run_with
-from tests.support.certificates import Authority
+from tests.support.wire.certificates import Authority
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Coroutine

@@ -14,7 +14,7 @@ from crabka.runtime.socket_writer import SocketWriter, open_socket_writer
 from crabka.testing import InlineThreads
 from crabka.vfs import OsFile, OsFileSystem
 from tests.support.async_tests import real_time, run_with
-from tests.support.net import LOOPS, run_on
+from tests.support.wire.net import LOOPS, run_on
 
 on_each_loop = pytest.mark.parametrize("loop_name", list(LOOPS))
 CONTENT = os.urandom(1 << 20) * 4

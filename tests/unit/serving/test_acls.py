@@ -8,8 +8,8 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.acls import NO_AUTHORIZER
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimControllers, run_controllers
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.nodes.sim_node import SimNode, row, versions_of
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.DESCRIBE_ACLS))

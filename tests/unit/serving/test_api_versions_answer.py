@@ -9,7 +9,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.api_table import served_api
 from crabka.serving.api_versions_answer import answer_api_versions
 from crabka.serving.request import Request
-from tests.support.sim_node import build
+from tests.support.nodes.sim_node import build
 
 SERVED = {int(key): served_api(key) for key in (ApiKey.VOTE, ApiKey.FETCH)}
 

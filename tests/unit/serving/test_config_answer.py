@@ -10,8 +10,8 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.config_answer import answer_describe_configs
 from crabka.serving.request import Request
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimControllers, run_controllers
-from tests.support.sim_node import build, row
+from tests.support.nodes.sim_node import build, row
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 
 @run_with(run_controllers)

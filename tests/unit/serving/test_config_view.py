@@ -6,7 +6,7 @@ import pytest
 
 from crabka.metadata.records import ConfigRecord
 from crabka.serving.config_view import EffectiveConfigs, broker_layers
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
 
 
 def test_dynamic_settings_lie_over_those_of_the_file(node: SimNode) -> None:

@@ -20,7 +20,7 @@ from crabka.serving.api_table import ApiTable
 from crabka.serving.dispatch import Dispatcher
 from crabka.serving.request import EncodedAnswer, Request
 from tests.support.async_tests import run_with
-from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body
+from tests.support.nodes.sim_node import SimNode, WireClient, batch, build, produce_body
 
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "h", 1)
 

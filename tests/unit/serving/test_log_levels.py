@@ -12,7 +12,7 @@ from crabka.metadata.configs import ConfigResource
 from crabka.metadata.requests import ResourceChange
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.log_levels import change_loggers, logger_levels, logger_names, set_logger_level
-from tests.support.sim_controller import controller_config
+from tests.support.quorum.sim_controllers import controller_config
 
 NAME = "crabka.test_log_levels"
 

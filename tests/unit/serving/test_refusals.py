@@ -15,7 +15,7 @@ from crabka.protocol.headers import RequestHeader, pack_request, parse_response_
 from crabka.serving.api_table import FORWARDABLE
 from crabka.serving.refusals import refuse, refuse_frame
 from crabka.serving.request import Request
-from tests.support.sim_node import build, row
+from tests.support.nodes.sim_node import build, row
 
 CONNECTION = ConnectionInfo(1, "CONTROLLER", "h", 1)
 ERROR = OperationError(ErrorCode.not_controller, "elsewhere")

@@ -13,7 +13,7 @@ from crabka.ports import FileSystem
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs import OsFileSystem, read_file, read_guarded, settle_guarded, write_atomic, write_guarded
 from crabka.vfs.guarded_file import Finding, copy_path
-from tests.support.rotting import rot
+from tests.support.faults.rotting import rot
 
 PATH = "/data/checkpoint"
 COPY = "/data/crabka-copy-of-checkpoint"

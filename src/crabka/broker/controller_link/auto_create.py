@@ -18,16 +18,17 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Iterable
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.controller_link.channel import ControllerRequests
     from crabka.config.server import ServerConfig
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
+    from crabka.ports import Spawn
     from crabka.protocol.apis import MessageTypes
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # A client that waited for so long is told to ask again.
 MAX_WAIT_MS: Final = 1_000
@@ -82,7 +83,7 @@ class AutoTopicCreation:
         *,
         image: Callable[[], MetadataImage],
         config: Callable[[], ServerConfig],
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
     ) -> None:
         self._controller = controller
         self._image = image
@@ -92,7 +93,7 @@ class AutoTopicCreation:
         self._in_flight: dict[str, asyncio.Future[dict[str, ErrorCode]]] = {}
         self._waiting: dict[asyncio.Future[None], None] = {}
 
-    def on_metadata(self, delta: MetadataDelta, _image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, _image: MetadataImage) -> None:
         """Look again for topics that somebody waits for. To be called after the partitions followed the change."""
         if delta.topics_created:
             waiting, self._waiting = self._waiting, {}
@@ -132,7 +133,7 @@ class AutoTopicCreation:
                 ApiKey.CREATE_TOPICS, lambda types: _create_request(types, wanted, config.request_timeout_ms)
             )
         except CrabkaError as error:
-            log.warning("Cannot create %s: %s", ", ".join(names), error)
+            logger.warning("Cannot create %s: %s", ", ".join(names), error)
             return dict.fromkeys(names, ErrorCode.unknown_topic_or_partition)
         finally:
             for name in names:

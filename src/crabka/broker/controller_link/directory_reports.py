@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
     Placement = tuple[TopicId, int]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_MS: Final = 500
 # Nobody answered, or the controller does not know this registration yet.
@@ -103,7 +103,7 @@ class DirectoryReports:
 
     def _directory_of(self, partition: Partition) -> DirectoryId | None:
         # A replica that lost records is reported as lost (`replica_losses`).
-        return None if partition.log.loss is not None else self._logs.directory_id(self._place_of(partition))
+        return None if partition.log.durability.loss is not None else self._logs.directory_id(self._place_of(partition))
 
     def _is_news(self, image: MetadataImage, partition: Partition, directory: DirectoryId) -> bool:
         if (partition.topic_id, partition.index) in self._held:
@@ -144,8 +144,8 @@ class DirectoryReports:
         try:
             answer = await self._controller.request(ApiKey.ASSIGN_REPLICAS_TO_DIRS, build)
         except CrabkaError as error:
-            log.warning("cannot tell the controller of log dirs yet: %s", error)
+            logger.warning("cannot tell the controller of log dirs yet: %s", error)
             return None
         if answer.error_code is not ErrorCode.none:
-            log.warning("the controller does not take the log dirs of replicas: %s", answer.error_code.name)
+            logger.warning("the controller does not take the log dirs of replicas: %s", answer.error_code.name)
         return ErrorCode(answer.error_code)

@@ -18,16 +18,16 @@ from crabka.serving.refusals import refuse_frame
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Sequence
 
     from crabka.broker.controller_link.channel import ControllerChannel
     from crabka.net.connection import ConnectionInfo
-    from crabka.ports import Payload
+    from crabka.ports import Payload, Spawn
     from crabka.protocol.apis import MessageTypes
 
     Frame = Sequence[Payload]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # DefaultPrincipalData, version 0: type "User", name "ANONYMOUS", no token, no tagged fields.
 ANONYMOUS: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
@@ -37,9 +37,7 @@ _UNKNOWN_HOST: Final = b"\x00\x00\x00\x00"
 class Forwarder:
     """Sends frames to the active controller; on its own node they are simply handed over."""
 
-    def __init__(
-        self, channel: ControllerChannel, spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
-    ) -> None:
+    def __init__(self, channel: ControllerChannel, spawn: Spawn) -> None:
         self._channel = channel
         self._spawn = spawn
 
@@ -72,7 +70,7 @@ class Forwarder:
 
     def _answer_for_controller(self, connection: ConnectionInfo, request: bytes, reason: str) -> Frame:
         """Tell of a fault between the nodes, which a client would not expect by its own name."""
-        log.warning("The controller cannot take forwarded requests: %s", reason)
+        logger.warning("The controller cannot take forwarded requests: %s", reason)
         error = OperationError(ErrorCode.unknown_server_error)
         return (refuse_frame(memoryview(request), connection, error),)
 

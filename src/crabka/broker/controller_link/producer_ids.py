@@ -16,13 +16,12 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine
-
     from crabka.broker.controller_link.channel import ControllerRequests
     from crabka.broker.controller_link.identity import BrokerIdentity
+    from crabka.ports import Spawn
     from crabka.protocol.apis import MessageTypes
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # The part of a block after whose use the next one is asked for.
 PREFETCH_PERCENT: Final = 90
@@ -44,7 +43,7 @@ class ProducerIdAllocator:
         controller: ControllerRequests,
         identity: BrokerIdentity,
         *,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
     ) -> None:
         self._controller = controller
         self._identity = identity
@@ -98,7 +97,7 @@ class ProducerIdAllocator:
         try:
             self._following = await self._next_block()
         except CrabkaError as error:
-            log.warning("There is no block of producer ids: %s", error)
+            logger.warning("There is no block of producer ids: %s", error)
             return False
         finally:
             self._asking = None

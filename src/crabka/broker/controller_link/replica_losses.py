@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crabka.ids import DirectoryId, TopicId
     from crabka.log.dirs.log_manager import LogManager
     from crabka.log.partition.partition_log import PartitionLog
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage
 
@@ -73,7 +73,7 @@ class ReplicaLosses:
     @property
     def standing_back_count(self) -> int:
         """How many replicas may not lead at the moment."""
-        return sum(log.loss is not None for log in self._open)
+        return sum(log.durability.loss is not None for log in self._open)
 
     async def report(self) -> None:
         """Report all losses that the opening of the logs found, until the controller has answered.
@@ -84,10 +84,10 @@ class ReplicaLosses:
         self._open = dict.fromkeys(self._suspects())
         self._durable = {log for log in self._open if self._is_durable(log)}
         for log in self._open:
-            logger.error("%s lost records: %s", log.topic_partition, log.loss)
+            logger.error("%s lost records: %s", log.topic_partition, log.durability.loss)
         await self._ask_until_answered()
 
-    def on_metadata(self, _delta: MetadataDelta, _image: MetadataImage) -> None:
+    def on_metadata(self, _delta: MetadataChanges, _image: MetadataImage) -> None:
         """See whether a change of the metadata ends what keeps a replica back."""
         if self._open and not self._is_asking and self._wishes():
             self._spawn(self._ask_until_answered())
@@ -95,11 +95,11 @@ class ReplicaLosses:
     def _is_durable(self, log: PartitionLog) -> bool:
         found = self._place_of(log)
         was_reported = found is not None and self._known_directory(found[1]) == DIRECTORY_LOST
-        return log.loss is not None and (log.loss.is_durable or was_reported)
+        return log.durability.loss is not None and (log.durability.loss.is_durable or was_reported)
 
     def _suspects(self) -> Iterable[PartitionLog]:
         for log in self._logs:
-            if log.loss is not None and self._place_of(log) is not None:
+            if log.durability.loss is not None and self._place_of(log) is not None:
                 yield log
 
     async def _ask_until_answered(self) -> None:
@@ -131,7 +131,7 @@ class ReplicaLosses:
         if wish.directory == DIRECTORY_LOST:
             logger.warning("%s does not lead before it has its records again", log.topic_partition)
             return
-        if log.loss is None:
+        if log.durability.loss is None:
             del self._open[log]
             return
         if not is_settled(wish.partition, self._identity.node_id):
@@ -139,10 +139,14 @@ class ReplicaLosses:
             return
         del self._open[log]
         if wish.partition.leader in (self._identity.node_id, -1):
-            logger.error("%s: no other replica is known to have them, it may lead: %s", log.topic_partition, log.loss)
+            logger.error(
+                "%s: no other replica is known to have them, it may lead: %s", log.topic_partition, log.durability.loss
+            )
         else:
-            logger.warning("%s has caught up with its leader, and may lead again: %s", log.topic_partition, log.loss)
-        log.settle_loss()
+            logger.warning(
+                "%s has caught up with its leader, and may lead again: %s", log.topic_partition, log.durability.loss
+            )
+        log.durability.settle_loss()
 
     def _wishes(self) -> list[_Wish]:
         """Return the replicas that are not reported as they should be, or whose loss is to be settled."""
@@ -155,14 +159,14 @@ class ReplicaLosses:
                 del self._open[log]
                 continue
             topic_id, partition = found
-            stands_back = log.loss is not None and must_stand_back(
+            stands_back = log.durability.loss is not None and must_stand_back(
                 partition,
                 self._identity.node_id,
                 self._image().cluster.brokers,
                 is_durable=log in self._durable,
             )
             directory = DIRECTORY_LOST if stands_back else own
-            is_over = not stands_back and (log.loss is None or is_settled(partition, self._identity.node_id))
+            is_over = not stands_back and (log.durability.loss is None or is_settled(partition, self._identity.node_id))
             if is_over or reported != directory:
                 wishes.append(_Wish(log, topic_id, partition, directory))
         return wishes

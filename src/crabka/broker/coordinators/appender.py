@@ -16,13 +16,11 @@ from crabka.records.builder import build_batch
 from crabka.records.record import Record
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Coroutine, Sequence
-    from typing import Any
+    from collections.abc import Callable, Sequence
 
     from crabka.broker.partition.partition import Partition
     from crabka.log.dirs.log_manager import LogManager
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
     Done = Callable[[ErrorCode], None]
     Pair = tuple[bytes, bytes | None]
@@ -67,7 +65,7 @@ class Appender:
         self,
         runtime: Runtime,
         logs: LogManager,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         settings: Callable[[], AppendSettings],
     ) -> None:
         self._clock = runtime.clock

@@ -5,9 +5,8 @@ from __future__ import annotations
 import asyncio
 from typing import TYPE_CHECKING, Final
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import crc_valid, iter_headers
 
 if TYPE_CHECKING:
@@ -69,6 +68,6 @@ async def _read_whole(source: PartitionLog, threads: Threads, offset: int, buffe
     view = memoryview(data)
     first = next(iter_headers(view), None)
     if plan.is_lost or (len(view) > 0 and (first is None or not crc_valid(view, *first))):
-        source.report_damage_at(offset, f"the coordinator finds no whole batch at offset {offset}")
+        source.healing.report_damage_at(offset, f"the coordinator finds no whole batch at offset {offset}")
         return None
     return view

@@ -18,12 +18,12 @@ from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import asyncio
-    from collections.abc import Callable, Coroutine, Iterator
+    from collections.abc import Callable, Iterator
     from typing import Any
 
     from crabka.broker.partition.partition import Partition
     from crabka.broker.partition.partitions import PartitionRegistry
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.records.header import BatchHeader
 
 logger = logging.getLogger(__name__)
@@ -75,7 +75,7 @@ class ShardRegistry(Generic[S]):
         topic: str,
         runtime: Runtime,
         partitions: PartitionRegistry,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         *,
         # Applies one batch at a time and returns its number of records.
         replay: Callable[[S, memoryview, BatchHeader, int], int],

@@ -25,8 +25,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
-    from crabka.broker.fetch.client import FetchClient
-    from crabka.broker.fetch.sessions import SessionTarget
+    from crabka.broker.fetch.sessions import FetchClient, SessionTarget
     from crabka.broker.partition.partition import Partition
     from crabka.log.partition.reader import ReadSlice
 
@@ -123,7 +122,7 @@ def _lost(partition: Partition, piece: ReadSlice) -> OperationError:
     """Have a segment checked in which no batch is where one must be; return what the client gets meanwhile."""
     log, offset = partition.log, piece.start_offset
     reason = f"there is no batch at offset {offset}"
-    log.report_damage_at(offset, reason)
+    log.healing.report_damage_at(offset, reason)
     return OperationError(ErrorCode.kafka_storage_error, reason)
 
 
@@ -182,7 +181,9 @@ def _read_for_consumer(
     )
     aborted: Sequence[tuple[int, int]] | None = None
     if client.is_committed_only:
-        aborted = [each[:2] for each in log.aborted_transactions(target.fetch_offset, upper)] if piece.length else ()
+        aborted = (
+            [each[:2] for each in log.reads.aborted_transactions(target.fetch_offset, upper)] if piece.length else ()
+        )
     return _take(target, partition, piece, aborted)
 
 

@@ -1,4 +1,4 @@
-"""Incremental fetch sessions (KIP-227).
+"""The client of a fetch, and its incremental session (KIP-227).
 
 A session remembers which partitions a client reads and what it was last told of each, so that request and
 response carry only what changed. The cache is bounded: when it is full, a session that was idle for
@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from crabka.broker.fetch.client import replica_of
+from crabka.config.java_classes import RACK_AWARE_SELECTOR
 from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
 from crabka.protocol.error_codes import ErrorCode
@@ -19,8 +19,13 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Iterable
 
+    from crabka.config.server import ServerConfig
     from crabka.ids import TopicId
 
+READ_COMMITTED = 1
+CONSUMER_ID = -1
+FIRST_VERSION_WITH_RACK = 11
+FIRST_VERSION_WITH_REPLICA_STATE = 15
 MIN_EVICTION_AGE_MS = 120_000
 NO_SESSION = 0
 FINAL_EPOCH = -1
@@ -29,6 +34,54 @@ MAX_EPOCH = 2**31 - 1
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 
 TargetKey = tuple["TopicId | str", int]
+
+
+class FetchClient(NamedTuple):
+    """The sender of a Fetch, with those of its settings that hold for all partitions."""
+
+    # Below 0 for consumers.
+    replica_id: int = CONSUMER_ID
+    broker_epoch: int = -1
+    # A consumer that is not to see records of open and aborted transactions.
+    is_committed_only: bool = False
+    # The rack of a consumer; empty if unknown, or without rack-aware selection (KIP-392).
+    rack: str = ""
+    # Consumers since version 11 may read from followers.
+    reads_followers: bool = False
+
+
+# The usual ones: consumers without rack-aware selection, by isolation level and whether they read from followers.
+_CONSUMERS = {
+    (committed_only, reads_followers): FetchClient(is_committed_only=committed_only, reads_followers=reads_followers)
+    for committed_only in (False, True)
+    for reads_followers in (False, True)
+}
+
+
+def fetch_client(body: Any, version: int, config: ServerConfig) -> FetchClient:
+    """Return the sender of a Fetch request."""
+    replica_id, broker_epoch = replica_of(body, version)
+    reads_followers = version >= FIRST_VERSION_WITH_RACK
+    is_committed_only = body.isolation_level == READ_COMMITTED
+    if replica_id >= 0:
+        return FetchClient(replica_id, broker_epoch)
+    if config.replica_selector_class is None or not reads_followers:
+        return _CONSUMERS[is_committed_only, reads_followers]
+    rack = body.rack_id if selects_by_rack(config) else ""
+    return FetchClient(CONSUMER_ID, -1, is_committed_only, rack, reads_followers)
+
+
+def replica_of(body: Any, version: int) -> tuple[int, int]:
+    """Return id and epoch of the broker that fetches, -1 for a consumer (KIP-903)."""
+    if version < FIRST_VERSION_WITH_REPLICA_STATE:
+        return body.replica_id, -1
+    state = body.replica_state
+    return state.replica_id, state.replica_epoch
+
+
+def selects_by_rack(config: ServerConfig) -> bool:
+    """Return whether consumers are sent to the replicas of their rack."""
+    return config.replica_selector_class == RACK_AWARE_SELECTOR
 
 
 class SessionTarget:

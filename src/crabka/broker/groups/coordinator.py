@@ -46,7 +46,7 @@ from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.broker.groups.consumer.settings import ConsumerSettings
     from crabka.broker.groups.records import Pair
@@ -54,9 +54,9 @@ if TYPE_CHECKING:
     from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.config.server import ServerConfig
     from crabka.log.dirs.log_manager import LogManager
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
 logger = logging.getLogger(__name__)
 
@@ -75,7 +75,7 @@ class GroupCoordinator:
         logs: LogManager,
         partitions: PartitionRegistry,
         *,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         config: Callable[[], ServerConfig],
     ) -> None:
         self._runtime = runtime
@@ -108,7 +108,7 @@ class GroupCoordinator:
         self.catalog.follow(image)
         self._follow(image)
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Follow the leadership of `__consumer_offsets`, and remove the offsets of deleted topics."""
         before = delta.image.topics.by_id
         deleted = {before[topic_id].name for topic_id in delta.topics_deleted if topic_id in before}

@@ -118,5 +118,5 @@ def _trim(context: BrokerContext, topic: str, index: int, offset: int) -> Partit
     target = log.high_watermark if offset == HIGH_WATERMARK else offset
     if target < 0 or target > log.high_watermark:
         raise OperationError(ErrorCode.offset_out_of_range)
-    log.delete_records_before(target)
+    log.retention.delete_records_before(target)
     return partition

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     # Topic -> rows of its partitions.
     Replicas = dict[str, list[Any]]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 UNKNOWN_BYTES = -1
 
@@ -67,7 +67,7 @@ async def _usage(context: BrokerContext, path: str) -> tuple[str, DiskUsage | No
             usage = await context.request_threads.submit(context.runtime.fs.disk_usage, path)
         except OSError as error:
             # Kafka answers so, too, and leaves it to the next read or write to take the dir offline.
-            log.warning("cannot tell the size of %s: %s", path, error)
+            logger.warning("cannot tell the size of %s: %s", path, error)
     return path, usage if context.logs.dirs.is_online(path) else None
 
 

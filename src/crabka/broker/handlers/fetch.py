@@ -17,7 +17,6 @@ from __future__ import annotations
 from typing import TYPE_CHECKING
 
 from crabka.broker.current_leaders import MISDIRECTED_FETCH, CurrentLeaders
-from crabka.broker.fetch.client import fetch_client, selects_by_rack
 from crabka.broker.fetch.reader import (
     FetchRead,
     TargetRead,
@@ -26,7 +25,7 @@ from crabka.broker.fetch.reader import (
     with_cold_bytes,
 )
 from crabka.broker.fetch.remote_rows import RemoteBudget, with_remote_records
-from crabka.broker.fetch.sessions import remember_sent
+from crabka.broker.fetch.sessions import fetch_client, remember_sent, selects_by_rack
 from crabka.broker.partition.purgatory import Delayed, EnoughBytes, StableBytes
 from crabka.errors import OperationError
 from crabka.protocol.apis import ms

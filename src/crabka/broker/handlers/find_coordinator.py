@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from crabka.broker.transactions.coordinator import TransactionCoordinator
     from crabka.serving.request import Request
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 GROUP, TRANSACTION, SHARE = 0, 1, 2
 FIRST_VERSION_WITH_MANY_KEYS = 4
@@ -94,7 +94,7 @@ def _tell_once(
             "transactional id",
         )
         setting = "transaction.state.log.replication.factor"
-    log.warning(
+    logger.warning(
         "Cannot create %s with %d replicas (%s): no %s can be used; %s must not exceed the number of brokers",
         topic,
         count,

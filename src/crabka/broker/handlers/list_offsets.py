@@ -161,7 +161,7 @@ async def _lookup(context: BrokerContext, partition: Partition, timestamp: int, 
             found = _tiered(partition, timestamp)
         case -3:
             threads = context.request_threads
-            found = await log.decompression.run(threads, search_limit(log.config), log.max_timestamp_offset)
+            found = await log.decompression.run(threads, search_limit(log.config), log.reads.max_timestamp_offset)
         case _:
             found = await _by_timestamp(context, partition, timestamp, search.timeout_ms)
     if found is None or found.offset >= reach.end_offset:
@@ -179,7 +179,7 @@ async def _by_timestamp(
         if found is not None:
             return found
     threads = context.request_threads
-    return await log.decompression.run(threads, search_limit(log.config), log.offset_for_timestamp, timestamp)
+    return await log.decompression.run(threads, search_limit(log.config), log.reads.offset_for_timestamp, timestamp)
 
 
 def _tiered(partition: Partition, timestamp: int) -> TimestampOffset | None:
@@ -187,7 +187,7 @@ def _tiered(partition: Partition, timestamp: int) -> TimestampOffset | None:
     log = partition.log
     if not log.is_tiered:
         return None
-    highest = log.highest_remote_offset
+    highest = log.tiering.highest_remote_offset
     if timestamp == LATEST_TIERED:
         return None if highest < 0 else _found_at(partition, highest)
     if highest >= 0:

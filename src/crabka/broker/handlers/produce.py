@@ -119,7 +119,7 @@ class _Produce:
             writer = partition.writer
             # The attributes tell the usual case without a call.
             if (
-                validate or partition.queue.length or writer.is_slow or partition.log.has_detours
+                validate or partition.queue.length or writer.is_slow or partition.log.has_slow_path
             ) and partition.queue.is_needed(len(records), header, validate=validate):
                 return self._queue(partition, records, header, ANY_TERMS)
             result = partition.append(records, header, self._now_ms)

@@ -42,8 +42,8 @@ class RangeMender:
         """
         reasons: list[str] = []
         may_come_back = False
-        target = partition.log.begin_check(damaged.base_offset)
-        if target is None or damaged not in partition.log.damage:
+        target = partition.log.healing.begin_check(damaged.base_offset)
+        if target is None or damaged not in partition.log.healing.damage:
             return "", ["the segment is gone"]
         if damaged.end_position - damaged.position > MAX_RANGE_BYTES:
             return "", [f"{damaged.end_position - damaged.position} bytes are more than are repaired at once"]
@@ -89,7 +89,7 @@ class RangeMender:
         await self._write(partition, target, damaged, data)
 
     async def _write(self, partition: Partition, target: CheckTarget, damaged: DamagedRange, data: bytes) -> None:
-        if not partition.log.patch(target, damaged, data):
+        if not partition.log.healing.patch(target, damaged, data):
             raise MendError("the log has changed meanwhile")
         await self._runtime.threads.submit(sync_files, target.fs, [target.segment.log_path])
 

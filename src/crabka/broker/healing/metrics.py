@@ -36,7 +36,7 @@ def collect_scrub(scrubber: LogScrubber) -> Iterator[Metric]:
     labels = ["topic", "partition", "first_offset", "last_offset", "file"]
     damaged = GaugeMetricFamily("crabka_log_damaged_offsets", "Offsets that cannot be read here", labels=labels)
     for log, each in scrubber.damaged():
-        path = log.segment_of(each.offset).log_path
+        path = log.healing.segment_of(each.offset).log_path
         names = [log.topic, str(log.partition), str(each.offset), str(each.end_offset - 1), path]
         damaged.add_metric(names, each.end_offset - each.offset)
     yield damaged

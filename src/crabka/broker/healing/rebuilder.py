@@ -139,7 +139,7 @@ class ReplicaRebuilder:
         async with partition.queue.turn():
             if log.is_being_written:
                 await partition.writer.drain()
-            log.announce_truncation(0)
+            log.truncation.announce(0)
             try:
                 await self._logs.save_recovery_points([log.log_dir])
                 known = self._known(partition)
@@ -147,9 +147,9 @@ class ReplicaRebuilder:
                     raise RebuildRefusedError("the partition is gone")
                 if not is_out(known, self._node_id) or partition.is_leader:
                     raise RebuildRefusedError("it counts again")
-                log.truncate_fully(log.log_start_offset, now_ms=self._runtime.clock.now_ms())
+                log.truncation.truncate_fully(log.log_start_offset, now_ms=self._runtime.clock.now_ms())
             finally:
-                log.withdraw_truncation()
+                log.truncation.withdraw()
             await self._logs.save_recovery_points([log.log_dir])
 
     async def _come_back(self, partition: Partition) -> None:

@@ -100,7 +100,7 @@ class LogScrubber:
         """Check the segment that holds an offset as soon as possible."""
         log = self._logs.get(topic_partition)
         if log is not None:
-            self.suspect(topic_partition, log.segment_of(offset).base_offset, reason)
+            self.suspect(topic_partition, log.healing.segment_of(offset).base_offset, reason)
 
     def settings_changed(self) -> None:
         """Take over settings; a new trigger begins a pass."""
@@ -112,7 +112,7 @@ class LogScrubber:
 
     def damaged(self) -> list[tuple[PartitionLog, DamagedRange]]:
         """Return what is damaged now."""
-        return [(log, each) for log in self._logs if log.is_damaged for each in log.damage]
+        return [(log, each) for log in self._logs if log.healing.is_damaged for each in log.healing.damage]
 
     async def run(self) -> None:
         """Check and repair until cancelled."""
@@ -185,18 +185,18 @@ class LogScrubber:
                 return
             if job.base_offsets is None or base_offset in job.base_offsets:
                 await self._check_segment(log, base_offset, is_urgent=job.is_urgent)
-        if log.is_damaged:
+        if log.healing.is_damaged:
             await self._repair_log(log)
 
     async def _check_segment(self, log: PartitionLog, base_offset: int, *, is_urgent: bool) -> bool:
         """Check one segment and put right what follows from its batches; return whether it could be judged."""
-        target = log.begin_check(base_offset)
+        target = log.healing.begin_check(base_offset)
         if target is None:
             return False
         check = SegmentCheck(target)
         await self._work(check.steps(), is_urgent=is_urgent)
         findings = check.findings
-        if findings is None or not self._is_open(log) or not log.is_current(target):
+        if findings is None or not self._is_open(log) or not log.healing.is_current(target):
             return False
         self.stats.segments_checked += 1
         await self._take(log, target, findings)
@@ -208,7 +208,7 @@ class LogScrubber:
             await submit(write_rebuilt_indexes, target.fs, target.segment, findings.indexes)
             if not self._is_open(log):
                 return
-        repairs = log.take_findings(target, findings)
+        repairs = log.healing.take_findings(target, findings)
         for reason in repairs.done:
             self.stats.files_repaired += 1
             logger.warning("%s: repaired from the batches of the log: %s", log.topic_partition, reason)
@@ -223,11 +223,11 @@ class LogScrubber:
         if log.leader_epochs.dirty:
             # What the file holds cannot be judged before.
             await self._logs.flush_log(log)
-        findings = await submit(check_small_files, log.begin_small_check())
+        findings = await submit(check_small_files, log.healing.begin_small_check())
         reasons = findings.reasons
         if not reasons or not self._is_open(log):
             return
-        for job in log.rewrite_small_files(findings):
+        for job in log.healing.rewrite_small_files(findings):
             await submit(job)
         await self._logs.flush_log(log)
         for reason in reasons:
@@ -251,7 +251,7 @@ class LogScrubber:
                 damaged.end_offset - 1,
                 damaged.position,
                 damaged.end_position - 1,
-                log.segment_of(damaged.offset).log_path,
+                log.healing.segment_of(damaged.offset).log_path,
                 damaged.reason,
             )
 
@@ -260,7 +260,7 @@ class LogScrubber:
     async def _repair_log(self, log: PartitionLog) -> None:
         """Try to repair all that is damaged in a log, and try again later if something stays so."""
         partition = self._partitions.get(log.topic, log.partition)
-        for damaged in list(log.damage):
+        for damaged in list(log.healing.damage):
             if not self._is_open(log):
                 return
             source, reasons = "", ["the partition is not hosted yet"]
@@ -270,7 +270,7 @@ class LogScrubber:
                 await self._verify(log, damaged, source)
             elif partition is None or not await self._begin_anew(partition, reasons):
                 self._give_up(log, damaged, reasons)
-        if log.is_damaged and self._is_open(log):
+        if log.healing.is_damaged and self._is_open(log):
             self._schedule.retry(log.topic_partition, self._runtime.clock.now_ms())
 
     async def _begin_anew(self, partition: Partition, reasons: list[str]) -> bool:
@@ -295,7 +295,7 @@ class LogScrubber:
 
     async def _verify(self, log: PartitionLog, damaged: DamagedRange, source: str) -> None:
         await self._check_segment(log, damaged.base_offset, is_urgent=True)
-        if log.damage.at(damaged.offset) is not None:
+        if log.healing.damage.at(damaged.offset) is not None:
             return
         self.stats.ranges_repaired += 1
         self._told = {each for each in self._told if each[1] != damaged or each[0] != log.topic_partition}
@@ -322,7 +322,7 @@ class LogScrubber:
             log.topic_partition,
             damaged.offset,
             damaged.end_offset - 1,
-            log.segment_of(damaged.offset).log_path,
+            log.healing.segment_of(damaged.offset).log_path,
             "; ".join(reasons),
             self._node_id,
         )

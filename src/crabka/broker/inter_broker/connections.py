@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.clients.cluster.connection import BodyBuilder
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.protocol.api_keys import ApiKey
@@ -78,7 +78,7 @@ class BrokerConnections:
         left_ms = max(1, deadline_ms - self._runtime.clock.monotonic_ms())
         return await connection.request(api_key, build, left_ms)
 
-    def on_metadata(self, _delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, _delta: MetadataChanges, image: MetadataImage) -> None:
         """Give up connections to brokers that are fenced, gone or elsewhere now: nobody waits for their answers."""
         for slot, line in list(self._lines.items()):
             try:

@@ -5,11 +5,12 @@ Kafka's senders between brokers work like this. What is sent and what an answer 
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, Generic, TypeVar
+from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Awaitable, Callable, Coroutine, Hashable
+    from collections.abc import Awaitable, Callable, Hashable
+
+    from crabka.ports import Spawn
 
 E = TypeVar("E")
 
@@ -19,7 +20,7 @@ class BrokerOutboxes(Generic[E]):
 
     def __init__(
         self,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         # Sends a batch and answers every entry of it.
         send: Callable[[int, list[E]], Awaitable[None]],
         *,

@@ -35,8 +35,7 @@ from crabka.log.healing.scrub_settings import ScrubSettings
 from crabka.serving.metrics import NodeMetrics
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Callable, Coroutine
+    from collections.abc import Callable
 
     from crabka.broker.controller_link.channel import ControllerRequests
     from crabka.broker.controller_link.identity import BrokerIdentity
@@ -46,7 +45,7 @@ if TYPE_CHECKING:
     from crabka.errors import CrabkaError
     from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
 
 
@@ -62,9 +61,9 @@ class BrokerParts:
     controller: ControllerRequests
     logs: LogManager
     # Runs what the broker does by itself.
-    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    spawn: Spawn
     # Runs requests: their connections report failures.
-    serve: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    serve: Spawn
     fail: Callable[[CrabkaError], None]
 
 

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.context import BrokerContext
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 DELETION_INTERVAL_MS = 1000
 
@@ -65,7 +65,7 @@ async def repeat(context: BrokerContext, duty: Duty) -> None:
             context.on_broken_invariant(error)
             raise
         except Exception:
-            log.exception("The duty %r failed; it runs again in %d ms", name, interval_ms)
+            logger.exception("The duty %r failed; it runs again in %d ms", name, interval_ms)
 
 
 async def _apply_retention(context: BrokerContext) -> None:

@@ -38,7 +38,7 @@ if TYPE_CHECKING:
     from crabka.ports import Runtime
     from crabka.protocol.apis import MessageTypes
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # A broker that is about to serve, or to stop, reports again at once.
 SOON_MS: Final = 10
@@ -124,7 +124,7 @@ class BrokerLifecycle:
                         raise ConfigError(f"the controller refuses this broker: {error_code.name}")
                     if error_code.name != reason:
                         reason = error_code.name
-                        log.info("not registered yet: %s", reason)
+                        logger.info("not registered yet: %s", reason)
                     await asyncio.sleep(REGISTRATION_PAUSE_MS / 1000)
         except TimeoutError as error:
             raise ConfigError(f"the broker could not be registered within {limit_ms} ms: {reason}") from error
@@ -166,11 +166,11 @@ class BrokerLifecycle:
             now_ms = self._runtime.clock.monotonic_ms()
             silent_ms = now_ms - self._last_answer_ms
             if now_ms - began_ms >= LONGEST_RETIREMENT_MS:
-                log.warning("stopping without leave: it was not given within %d ms", LONGEST_RETIREMENT_MS)
+                logger.warning("stopping without leave: it was not given within %d ms", LONGEST_RETIREMENT_MS)
                 return
             left_ms = self._config.broker_session_timeout_ms - silent_ms
             if left_ms <= 0:
-                log.warning("stopping without leave: no controller answered for %d ms", silent_ms)
+                logger.warning("stopping without leave: no controller answered for %d ms", silent_ms)
                 return
             try:
                 async with asyncio.timeout(left_ms / 1000):
@@ -219,7 +219,7 @@ class BrokerLifecycle:
                 return
             except Exception:
                 # Without heartbeats the broker would be fenced for good.
-                log.exception("a heartbeat failed")
+                logger.exception("a heartbeat failed")
                 pause_ms = self._config.broker_heartbeat_interval_ms
             try:
                 async with asyncio.timeout(pause_ms / 1000):
@@ -248,12 +248,12 @@ class BrokerLifecycle:
         except InvariantError:
             raise
         except CrabkaError as error:
-            log.warning("the controller did not take a heartbeat: %s", error)
+            logger.warning("the controller did not take a heartbeat: %s", error)
             return SOON_MS
         if answer.error_code is ErrorCode.stale_broker_epoch:
             return await self._register_anew()
         if answer.error_code is not ErrorCode.none:
-            log.warning("the controller refuses heartbeats: %s", answer.error_code.name)
+            logger.warning("the controller refuses heartbeats: %s", answer.error_code.name)
             return self._config.broker_heartbeat_interval_ms
         self._last_answer_ms = self._runtime.clock.monotonic_ms()
         for directory in offline:
@@ -280,5 +280,5 @@ class BrokerLifecycle:
         except ConfigError as error:
             self._fail(ConfigError(f"this broker is no longer registered and cannot register again: {error}"))
             return self._config.broker_heartbeat_interval_ms
-        log.warning("this broker was unregistered while it ran: epoch %d is now %d", stale, epoch)
+        logger.warning("this broker was unregistered while it ran: epoch %d is now %d", stale, epoch)
         return SOON_MS

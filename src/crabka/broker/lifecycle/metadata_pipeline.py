@@ -19,15 +19,16 @@ from crabka.errors import InvariantError
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Coroutine
 
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
+    from crabka.ports import Spawn
 
-    Listener = Callable[[MetadataDelta, MetadataImage], None]
+    Listener = Callable[[MetadataChanges, MetadataImage], None]
     Work = Callable[[], Awaitable[None]]
 
 
 class _Change(NamedTuple):
-    delta: MetadataDelta
+    delta: MetadataChanges
     image: MetadataImage
     # None if nobody waits for it.
     done: asyncio.Future[None] | None
@@ -39,9 +40,9 @@ class MetadataPipeline:
     def __init__(
         self,
         *,
-        prepare: Callable[[MetadataDelta, MetadataImage], Work | None],
+        prepare: Callable[[MetadataChanges, MetadataImage], Work | None],
         finish: Callable[[], Work | None],
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
     ) -> None:
         """`prepare` returns what must be done before a change is delivered, `finish` after it; None if nothing is."""
         self._prepare = prepare
@@ -78,7 +79,7 @@ class MetadataPipeline:
         """Whether all changes are delivered, so that the image of the quorum is the one that all parts have."""
         return not self._is_over and not self._is_held and not self._waiting
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> asyncio.Future[None] | None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> asyncio.Future[None] | None:
         """Take a change; return a future if it is not done at once. That is cancelled if the broker stops before."""
         if self._is_over:
             return None
@@ -98,7 +99,7 @@ class MetadataPipeline:
             self._begin(preparation)
         return done
 
-    def _deliver(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _deliver(self, delta: MetadataChanges, image: MetadataImage) -> None:
         for listener in list(self._listeners):
             listener(delta, image)
 

@@ -29,11 +29,11 @@ if TYPE_CHECKING:
     from crabka.log.dirs.dir_writer import DirWriter
     from crabka.log.dirs.log_manager import LogManager
     from crabka.log.partition.partition_log import PartitionLog
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import PartitionImage, TopicImage
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 # LOST is no such state: it says that the replica was in a dir that is gone.
 _NOT_A_DIRECTORY = (DIRECTORY_UNASSIGNED, DIRECTORY_MIGRATING)
@@ -112,7 +112,9 @@ class MetadataPublisher:
         # New topics of the change under way that are hosted already.
         self._hosted: set[TopicId] = set()
 
-    def preparation(self, delta: MetadataDelta, image: MetadataImage) -> Callable[[], Coroutine[Any, Any, None]] | None:
+    def preparation(
+        self, delta: MetadataChanges, image: MetadataImage
+    ) -> Callable[[], Coroutine[Any, Any, None]] | None:
         """Return what creates the logs that a change places here, in threads; None if it places none."""
         before = delta.image.topics.by_id
         wanted = self._missing_retried(image)
@@ -121,7 +123,7 @@ class MetadataPublisher:
             wanted += self._missing(image, image.topics.by_id[topic_id], {} if known is None else known.partitions)
         return functools.partial(self._create_and_host, delta, image, wanted) if wanted else None
 
-    async def _create_and_host(self, delta: MetadataDelta, image: MetadataImage, wanted: list[NewLog]) -> None:
+    async def _create_and_host(self, delta: MetadataChanges, image: MetadataImage, wanted: list[NewLog]) -> None:
         """Create logs, and host the partitions of new topics in turns of the loop: there may be ten thousand.
 
         The image names them already, and nobody else hears of the change before all are here. Partitions of topics that
@@ -210,7 +212,7 @@ class MetadataPublisher:
         if self._fetchers is not None:
             self._fetchers.read_throttle(image)
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Take over a change."""
         before = delta.image.topics.by_id
         for topic_id in delta.topics_deleted:
@@ -260,7 +262,7 @@ class MetadataPublisher:
             return
         if is_new:
             # It has had no leader before, so the tier has nothing of it.
-            partition.log.trust_end()
+            partition.log.durability.trust_end()
         self._take_role(partition, partition_image)
 
     def _take_role(self, partition: Partition, partition_image: PartitionImage) -> None:
@@ -285,7 +287,7 @@ class MetadataPublisher:
         Until then it refuses as one that is led elsewhere, which clients try again.
         """
         leads = partition_image.leader == self._node_id
-        if not leads or self._tiering is None or partition.is_leader or not partition.log.may_be_short:
+        if not leads or self._tiering is None or partition.is_leader or not partition.log.durability.may_be_short:
             self._awaiting_tier.pop(partition, None)
             return False
         is_waiting = partition in self._awaiting_tier
@@ -299,7 +301,7 @@ class MetadataPublisher:
         """Lead a partition whose log reaches to the end of the tier."""
         partition_image = self._awaiting_tier.pop(partition, None)
         if partition_image is not None:
-            partition.log.trust_end()
+            partition.log.durability.trust_end()
             self._take_role(partition, partition_image)
 
     def _leave(self, topic: TopicImage, index: int) -> None:
@@ -326,7 +328,7 @@ class MetadataPublisher:
     ) -> Partition | None:
         topic_partition = TopicPartition(topic.name, index)
         opened = self._logs.get(topic_partition)
-        if opened is not None and not opened.adopt(topic.topic_id):
+        if opened is not None and not opened.healing.adopt(topic.topic_id):
             # It belongs to an older topic of that name.
             self._logs.mark_stray(topic_partition)
             opened = None
@@ -395,7 +397,7 @@ class MetadataPublisher:
             self._drop(partition, is_deleted=True)
         self._partitions.forget_offline(topic.name, topic.topic_id)
 
-    def _reconfigure(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _reconfigure(self, delta: MetadataChanges, image: MetadataImage) -> None:
         topics: dict[str, None] = {}
         for resource_type, name in delta.configs_changed:
             if resource_type == ConfigResourceType.TOPIC:

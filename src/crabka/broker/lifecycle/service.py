@@ -9,7 +9,7 @@ from __future__ import annotations
 
 import asyncio
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Final
 
 from crabka.broker.api_table import TABLE
 from crabka.broker.controller_link.channel import ControllerChannel
@@ -25,13 +25,13 @@ from crabka.broker.logdirs.assembly import build_resolution, take_move_rate
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.configs import ConfigResourceType
-from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.delta import MetadataChanges, MetadataDelta
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.serving.config_view import EffectiveConfigs
 from crabka.serving.dispatch import Dispatcher
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Sequence
+    from collections.abc import Callable, Sequence
 
     from crabka.broker.context import BrokerContext
     from crabka.broker.controller_link.channel import LocalController
@@ -43,10 +43,8 @@ if TYPE_CHECKING:
     from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.cluster import Endpoint
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
-
-    Spawn = Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
 
 # How often partitions are tried again that had no descriptor.
 RETRY_INTERVAL_MS: Final = 5000
@@ -241,7 +239,7 @@ class BrokerService:
             return
         reached = asyncio.get_running_loop().create_future()
 
-        def look(_delta: MetadataDelta, image: MetadataImage) -> None:
+        def look(_delta: MetadataChanges, image: MetadataImage) -> None:
             if not reached.done() and condition(image):
                 reached.set_result(None)
 
@@ -271,7 +269,7 @@ class BrokerService:
         self._replica_host.take_rate(image.configs, self._config.node_id)
         take_move_rate(self.context.moves, image.configs, self._config.node_id)
 
-    def _on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def _on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self._take_settings(image)
             self.context.scrubber.settings_changed()

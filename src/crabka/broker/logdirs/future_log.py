@@ -111,7 +111,7 @@ class FutureLog:
 
     def next_step(self, max_bytes: int = MAX_STEP_BYTES) -> CopyStep | None:
         """Return what to do next, None if the copy has everything."""
-        segments = self._log.copyable_segments()
+        segments = self._log.moving.copyable_segments()
         present = {each.base_offset for each in segments}
         gone = [base_offset for base_offset in self.mirrored if base_offset not in present]
         if gone:
@@ -151,7 +151,7 @@ class FutureLog:
         return SyncCopy(
             self.fs,
             self.path,
-            self._log.small_files(),
+            self._log.moving.small_files(),
             positions=positions,
             known_snapshots=frozenset(self.snapshots),
             known_epochs=self.epochs,
@@ -185,7 +185,7 @@ class FutureLog:
         mirrored = self.mirrored
         return sum(
             each.size - (found.synced if (found := mirrored.get(each.base_offset)) is not None else 0)
-            for each in self._log.copyable_segments()
+            for each in self._log.moving.copyable_segments()
         )
 
     @property

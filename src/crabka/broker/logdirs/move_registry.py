@@ -30,13 +30,14 @@ from crabka.formats.file_names import DirectoryKind, marked_name
 from crabka.ids import TopicPartition
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from crabka.broker.logdirs.move_events import Finish
     from crabka.broker.logdirs.move_host import MoveHost
     from crabka.broker.partition.partition import Partition
     from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.errors import CrabkaError
+    from crabka.ports import Spawn
 
 logger = logging.getLogger(__name__)
 
@@ -85,7 +86,7 @@ class MoveRegistry:
         host: MoveHost,
         partitions: PartitionRegistry,
         *,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         slots: int,
         fail: Callable[[CrabkaError], None] = lambda _error: None,
     ) -> None:

@@ -87,15 +87,15 @@ class Mover:
                 cleanup.callback(slot.release)
                 cleanup.callback(self._host.cleaner.resume, topic_partition)
                 await self._host.cleaner.pause(topic_partition)
-                self._log.mirror = self.copy
+                self._log.moving.mirror = self.copy
                 cleanup.callback(self._forget_copy)
                 cleanup.push_async_callback(self._host.logs.end_transit, self._log)
                 cleanup.push_async_callback(self._release)
             return await self._work_through(todo)
 
     def _forget_copy(self) -> None:
-        if self._log.mirror is self.copy:
-            self._log.mirror = None
+        if self._log.moving.mirror is self.copy:
+            self._log.moving.mirror = None
 
     async def _work_through(self, todo: deque[events.Todo]) -> Finish:
         while True:
@@ -199,7 +199,7 @@ class Mover:
             await turn.aclose()
             return None
         self._turn = turn
-        self._log.is_held = True
+        self._log.moving.is_held = True
         turn.callback(self._let_go)
         self._hit("move.after_held")
         return events.Held(self.copy.remaining_bytes)
@@ -213,7 +213,7 @@ class Mover:
         return True
 
     def _let_go(self) -> None:
-        self._log.is_held = False
+        self._log.moving.is_held = False
 
     async def _release(self) -> None:
         turn, self._turn = self._turn, None
@@ -239,7 +239,7 @@ class Mover:
     async def _reopen(self) -> MoveEvent | None:
         log, logs = self._log, self._host.logs
         try:
-            handle = await self._host.runtime.threads.submit(log.open_copy, self._swap.final_path)
+            handle = await self._host.runtime.threads.submit(log.moving.open_copy, self._swap.final_path)
         except (OSError, CorruptDataError) as error:
             return events.ReopenFailed(str(error))
         if logs.get(log.topic_partition) is not log:
@@ -247,7 +247,7 @@ class Mover:
         if self._inbox:
             # It is deleted, or a disk failed: that comes first.
             return None
-        log.rehome(self._swap.final_path, handle)
+        log.moving.rehome(self._swap.final_path, handle)
         self.partition.writer = logs.writer(self.target_dir)
         self._hit("move.after_reopened")
         return events.Reopened()

@@ -57,7 +57,7 @@ class PartitionFollowers:
             partition.update_high_watermark(now_ms)
         elif follower.repeated_count in _SUSPICIOUS_REPEATS and fetch.fetch_offset >= log.local_log_start_offset:
             reason = f"broker {follower_id} fetches offset {fetch.fetch_offset} repeatedly without progress"
-            log.report_damage_at(fetch.fetch_offset, reason)
+            log.healing.report_damage_at(fetch.fetch_offset, reason)
         if fetch.log_start_offset > start_before:
             partition.waiters.notify(0)
 

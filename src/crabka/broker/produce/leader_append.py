@@ -14,7 +14,6 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine
     from typing import Any
 
@@ -22,12 +21,12 @@ if TYPE_CHECKING:
     from crabka.log.dirs.log_manager import LogManager
     from crabka.log.partition.append import AppendResult
     from crabka.log.producers.verification import AppendTerms
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
     Done = Callable[[ErrorCode], None]
 
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class LeaderAppender:
@@ -37,7 +36,7 @@ class LeaderAppender:
         self,
         runtime: Runtime,
         logs: LogManager,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
     ) -> None:
         self._runtime = runtime
         self._logs = logs
@@ -88,7 +87,7 @@ class LeaderAppender:
             raise
         except Exception:
             # Nobody waits for this task: whoever wants the outcome would wait for ever.
-            log.exception("Cannot append to %s-%d", partition.topic, partition.index)
+            logger.exception("Cannot append to %s-%d", partition.topic, partition.index)
             done(ErrorCode.unknown_server_error)
             return
         self._replicated(partition, result, done, timeout_ms)

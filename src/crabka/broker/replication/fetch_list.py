@@ -29,7 +29,6 @@ from crabka.formats.leader_epochs import EpochEnd
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    import asyncio
     from collections.abc import Callable, Coroutine, Mapping, Sequence
 
     from crabka.broker.controller_link.identity import BrokerIdentity
@@ -40,7 +39,7 @@ if TYPE_CHECKING:
     from crabka.broker.replication.throttle import ReplicationThrottle
     from crabka.config.server import ServerConfig
     from crabka.metadata.cluster import Endpoint
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
     from crabka.protocol.hot.follower_fetch import FetchedBody, FetchedPartition
 
 logger = logging.getLogger(__name__)
@@ -63,7 +62,7 @@ class FetcherTools(NamedTuple):
     config: Callable[[], ServerConfig]
     # None while a broker is not registered.
     address_of: Callable[[int], BrokerAddress | None]
-    spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]]
+    spawn: Spawn
 
 
 class FetchList:

@@ -7,7 +7,7 @@ nothing left to follow ends.
 from __future__ import annotations
 
 import zlib
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crabka.broker.replication.fetch_list import BrokerAddress, FetcherTools
 from crabka.broker.replication.followed import FollowedPartition
@@ -17,17 +17,16 @@ from crabka.broker.replication.throttle import FOLLOWER_RATE, ReplicationThrottl
 from crabka.metadata.configs import ConfigResourceType
 
 if TYPE_CHECKING:
-    import asyncio
-    from collections.abc import Awaitable, Callable, Coroutine, Iterable
+    from collections.abc import Awaitable, Callable, Iterable
 
     from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.broker.partition.partition import Partition
     from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
     from crabka.config.server import ServerConfig
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
 
 class ReplicaFetchers:
@@ -39,7 +38,7 @@ class ReplicaFetchers:
         partitions: PartitionRegistry,
         identity: BrokerIdentity,
         *,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         config: Callable[[], ServerConfig],
         image: Callable[[], MetadataImage],
         on_dir_failure: Callable[[str, Exception], None],
@@ -113,7 +112,7 @@ class ReplicaFetchers:
             del self._fetchers[place]
             fetcher.stop()
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Take over addresses of leaders and the throttle; partitions are told by `follow` and `unfollow`."""
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id in delta.brokers_changed:

@@ -76,7 +76,7 @@ class FollowerChanges:
         started_ms = clock.monotonic_ms()
         try:
             self._make_room(followed, records)
-            size = log.append_as_follower(records, now_ms=clock.now_ms(), max_epoch=followed.leader_epoch)
+            size = log.copying.append_as_follower(records, now_ms=clock.now_ms(), max_epoch=followed.leader_epoch)
             self.take_offsets(partition, action.high_watermark, action.log_start_offset, size)
         except (OperationError, StorageError, CorruptDataError) as error:
             return self._failed(followed, error)
@@ -109,7 +109,7 @@ class FollowerChanges:
                     return None
                 self._make_room(followed, records)
                 now_ms = self._clock.now_ms()
-                for pending in log.copies(records, now_ms=now_ms, max_epoch=followed.leader_epoch):
+                for pending in log.copying.copies(records, now_ms=now_ms, max_epoch=followed.leader_epoch):
                     await writer.copy(log, pending)
                     size += len(pending.data)
                     if not self.counts(followed):
@@ -141,7 +141,7 @@ class FollowerChanges:
         if high_watermark != before and high_watermark >= 0:
             log.set_high_watermark(high_watermark)
         if log_start_offset > log.log_start_offset:
-            log.delete_records_before(min(log_start_offset, log.high_watermark))
+            log.retention.delete_records_before(min(log_start_offset, log.high_watermark))
         if appended_bytes or log.high_watermark != before:
             partition.waiters.note_followed(appended_bytes)
 
@@ -152,7 +152,7 @@ class FollowerChanges:
             return
         header = parse_header(records)
         if header.base_offset < log.log_end_offset <= header.last_offset:
-            log.truncate_fully(header.base_offset, now_ms=self._clock.now_ms())
+            log.truncation.truncate_fully(header.base_offset, now_ms=self._clock.now_ms())
 
     # -- cutting -------------------------------------------------------------------------------------------------
 
@@ -171,7 +171,7 @@ class FollowerChanges:
                     partition.log.log_start_offset,
                     partition.log.log_end_offset,
                 )
-                partition.log.truncate_fully(action.start_offset, now_ms=self._clock.now_ms())
+                partition.log.truncation.truncate_fully(action.start_offset, now_ms=self._clock.now_ms())
                 await self._save_recovery_points([partition.log.log_dir])
         except (StorageError, CorruptDataError) as error:
             return self._failed(followed, error)
@@ -216,8 +216,8 @@ class FollowerChanges:
             done = []
             for followed, action in cuts:
                 if self.counts(followed):
-                    followed.partition.log.announce_truncation(action.end_offset)
-                    turns.callback(followed.partition.log.withdraw_truncation)
+                    followed.partition.log.truncation.announce(action.end_offset)
+                    turns.callback(followed.partition.log.truncation.withdraw)
             await self._save_recovery_points(dirs)
             for followed, action in cuts:
                 if self.counts(followed):
@@ -239,7 +239,7 @@ class FollowerChanges:
                 log.high_watermark,
             )
         try:
-            log.truncate_to(action.end_offset, now_ms=self._clock.now_ms())
+            log.truncation.truncate_to(action.end_offset, now_ms=self._clock.now_ms())
         except (StorageError, CorruptDataError) as error:
             return self._failed(followed, error)
         return LogChanged()

@@ -17,16 +17,17 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Iterable
+    from collections.abc import Callable, Iterable
 
     from crabka.broker.partition.partition import Partition
     from crabka.broker.replication.isr_state import ProposedIsr
     from crabka.ids import TopicId
+    from crabka.ports import Spawn
     from crabka.protocol.message_types import MessageTypes
 
     PartitionKey = tuple[TopicId, int]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 RETRY_BACKOFF_MS = 50
 # A leader says that it has recovered as soon as it leads, as in Kafka (KIP-704).
@@ -73,7 +74,7 @@ class IsrChanges:
         controller: ControllerPort,
         identity: LeadingBroker,
         *,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         backoff_ms: int = RETRY_BACKOFF_MS,
     ) -> None:
         self._controller = controller
@@ -114,14 +115,14 @@ class IsrChanges:
         except InvariantError:
             raise
         except CrabkaError as error:
-            log.info("Cannot ask the controller for %d ISR changes: %s", len(changes), error)
+            logger.info("Cannot ask the controller for %d ISR changes: %s", len(changes), error)
             return False
         except Exception:
             # Nobody else would send what waits.
-            log.exception("Asking the controller for %d ISR changes failed", len(changes))
+            logger.exception("Asking the controller for %d ISR changes failed", len(changes))
             return False
         if answer.error_code is not ErrorCode.none:
-            log.info("The controller refuses %d ISR changes: %s", len(changes), answer.error_code.name)
+            logger.info("The controller refuses %d ISR changes: %s", len(changes), answer.error_code.name)
             return False
         is_well = True
         for topic in answer.topics:
@@ -142,9 +143,9 @@ class IsrChanges:
             del self._unanswered[key]
         partition = change.partition
         if fate is ProposalFate.COMMITTED:
-            log.info("The ISR of %s-%d is %s", partition.topic, partition.index, list(row.isr))
+            logger.info("The ISR of %s-%d is %s", partition.topic, partition.index, list(row.isr))
         elif fate is not ProposalFate.OUTDATED:
-            log.info(
+            logger.info(
                 "The ISR of %s-%d does not become %s: %s",
                 partition.topic,
                 partition.index,

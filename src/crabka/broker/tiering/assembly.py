@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.read.reader import RemoteReads
     from crabka.config.server import ServerConfig
     from crabka.metadata.cluster import Endpoint
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
 
 
@@ -39,7 +39,7 @@ class BrokerTiering:
         self.topic.endpoints = endpoints
         self.manager.start()
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Learn of a change of the cluster, besides what the publisher tells."""
         self.topic.on_metadata(delta, image)
 

@@ -32,9 +32,9 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.bootstrap.leader_start import LeaderStart
     from crabka.broker.tiering.expire.orphans import ClusterFacts
     from crabka.broker.tiering.metadata.tier_metadata import TierMetadataManager
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
     from crabka.errors import CrabkaError
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentId
 
 logger = logging.getLogger(__name__)
@@ -158,7 +158,7 @@ class TieringManager:
         if is_settled:
             on_settled()
 
-    async def _end_removal(self, name: TopicIdPartition, source: TieredLog) -> None:
+    async def _end_removal(self, name: TopicIdPartition, source: PartitionLog) -> None:
         """Withdraw what an earlier leader only announced to remove, or end what it began: the rest is the tier's end.
 
         Raises NotReadyError, RemoteStorageError.
@@ -218,7 +218,7 @@ class TieringManager:
         self._scope.start(self._remove_all(name, tasks, functools.partial(self._forsake, partition.log)))
 
     def _run(self, name: TopicIdPartition, partition: Partition) -> PartitionTasks:
-        source: TieredLog = partition.log
+        source: PartitionLog = partition.log
         tasks = PartitionTasks(
             self.tools,
             name,
@@ -278,10 +278,10 @@ class TieringManager:
             if not any(name in known for known in (self._hosted, self._forsaken, self._searches)):
                 self.tools.metadata.on_stop_partitions([name])
 
-    async def _forsake(self, source: TieredLog, name: TopicIdPartition) -> None:
+    async def _forsake(self, source: PartitionLog, name: TopicIdPartition) -> None:
         """Let the log begin where its local part does, then remove what the tier has of it."""
         if not source.is_tiered:
-            source.raise_log_start(source.local_log_start_offset)
+            source.retention.raise_log_start(source.local_log_start_offset)
             await self.tools.save_log_starts([source.log_dir])
         await self._purge.purge(name, source, lambda: name in self._forsaken)
 
@@ -311,7 +311,7 @@ class TieringManager:
         """Let nothing go by what the metadata said so far of partitions for which it is not ready any more."""
         for name, tasks in self._hosted.items():
             if not self.tools.metadata.is_ready(name):
-                tasks.log.doubt_remote_offset()
+                tasks.log.tiering.doubt_remote_offset()
                 tasks.on_epoch()
 
     def retire(self) -> None:

@@ -21,9 +21,9 @@ if TYPE_CHECKING:
 
     from crabka.broker.tiering.copy.copier import CopyTask
     from crabka.broker.tiering.expire.purge import TierPurge
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
     from crabka.config.server import ServerConfig
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import TopicIdPartition
 
     RunOnce = Callable[[], Awaitable[None]]
@@ -118,7 +118,7 @@ class PartitionTasks:
         self,
         tools: TierTools,
         partition: TopicIdPartition,
-        source: TieredLog,
+        source: PartitionLog,
         *,
         is_leader: bool,
         leader_epoch: int,
@@ -184,7 +184,7 @@ class MetadataGate:
 class FollowerTask:
     """What a follower does: it notes how much is in the tier, so that it may delete that locally (RLMFollowerTask)."""
 
-    def __init__(self, tools: TierTools, partition: TopicIdPartition, source: TieredLog) -> None:
+    def __init__(self, tools: TierTools, partition: TopicIdPartition, source: PartitionLog) -> None:
         self._tools = tools
         self._partition = partition
         self._log = source
@@ -209,7 +209,7 @@ class LeaderGate:
         copying: CopyTask,
         *,
         partition: TopicIdPartition,
-        source: TieredLog,
+        source: PartitionLog,
         removing: Container[TopicIdPartition],
     ) -> None:
         """`removing` are the partitions that this broker empties because they were not tiered when it began."""
@@ -230,7 +230,7 @@ class LeaderGate:
         """Copy; before that, finish or withdraw a removal that another broker began."""
         await self._enter()
         if self._tools.metadata.active_notices(self._partition):
-            self._log.note_remote_offset(-1)
+            self._log.tiering.note_remote_offset(-1)
             self._copying.start_over()
             await self._purge.settle(self._partition, self._log)
         await self._copying.run_once()
@@ -245,5 +245,5 @@ class LeaderGate:
     async def _enter(self) -> None:
         await self._gate.catch_up()
         if self._partition in self._removing:
-            self._log.note_remote_offset(-1)
+            self._log.tiering.note_remote_offset(-1)
             raise NotReadyError(f"what the tier has of {self._partition} is being removed")

@@ -21,12 +21,13 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Coroutine, Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
 
     from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.broker.inter_broker.connections import BrokerConnections
     from crabka.broker.transactions.ports import MarkerWriter, TxnMarker
     from crabka.metadata.image import MetadataImage
+    from crabka.ports import Spawn
     from crabka.protocol.apis import MessageTypes
 
     Results = dict[TopicPartition, ErrorCode]
@@ -53,7 +54,7 @@ class ClusterMarkerWriter:
         identity: BrokerIdentity,
         *,
         image: Callable[[], MetadataImage],
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         timeout_ms: Callable[[], int],
     ) -> None:
         self._local = local

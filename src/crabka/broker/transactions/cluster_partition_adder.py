@@ -23,12 +23,13 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine
+    from collections.abc import Callable, Collection
 
     from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.broker.inter_broker.connections import BrokerConnections
     from crabka.broker.transactions.coordinator import TransactionCoordinator
     from crabka.metadata.image import MetadataImage
+    from crabka.ports import Spawn
     from crabka.protocol.apis import MessageTypes
 
     Verdicts = dict[TopicPartition, ErrorCode]
@@ -71,7 +72,7 @@ class ClusterPartitionAdder:
         identity: BrokerIdentity,
         *,
         image: Callable[[], MetadataImage],
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         timeout_ms: Callable[[], int],
     ) -> None:
         self._local = local

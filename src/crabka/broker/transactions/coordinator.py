@@ -8,7 +8,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from dataclasses import replace
-from typing import TYPE_CHECKING, Any, Final, cast
+from typing import TYPE_CHECKING, Final, cast
 
 from crabka.broker.coordinators.appender import Appender, AppendSettings, coordinator_error
 from crabka.broker.coordinators.replies import PendingReply
@@ -47,7 +47,7 @@ from crabka.metadata.features import TRANSACTION_VERSION
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection, Coroutine, Iterator
+    from collections.abc import Callable, Collection, Iterator
 
     from crabka.broker.controller_link.producer_ids import ProducerIdAllocator
     from crabka.broker.partition.partitions import PartitionRegistry
@@ -55,9 +55,9 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.ids import TopicPartition
     from crabka.log.dirs.log_manager import LogManager
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
-    from crabka.ports import Runtime
+    from crabka.ports import Runtime, Spawn
 
     Hosted = HostedShard[TransactionShard]
 
@@ -81,7 +81,7 @@ class TransactionCoordinator:
         *,
         producer_ids: ProducerIdAllocator,
         markers: MarkerWriter,
-        spawn: Callable[[Coroutine[Any, Any, Any]], asyncio.Future[Any]],
+        spawn: Spawn,
         config: Callable[[], ServerConfig],
         image: Callable[[], MetadataImage],
     ) -> None:
@@ -114,7 +114,7 @@ class TransactionCoordinator:
         """Start to load the partitions that this node leads."""
         self._follow(image)
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Follow the leadership of `__transaction_state`."""
         before = delta.image.topics.by_name.get(TRANSACTIONS_TOPIC)
         topic = image.topics.by_name.get(TRANSACTIONS_TOPIC)

@@ -13,7 +13,6 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin_types import (
     ActiveProducer,
     ConfigChange,
@@ -35,6 +34,7 @@ from crabka.clients.fetcher.offsets import OffsetAndTimestamp, list_offsets
 from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID, TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 
 
 class Admin:

@@ -11,7 +11,6 @@ from collections.abc import Iterable, Mapping, Sequence
 from functools import partial
 from typing import Any, Final
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.group_types import (
     CONSUMER_PROTOCOL,
     GroupDescription,
@@ -32,6 +31,7 @@ from crabka.clients.cluster.leader_requests import by_topic
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 
 NO_GENERATION: Final = -1
 NO_OFFSET: Final = -1

@@ -5,13 +5,13 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.cluster_types import ElectionKind, ReplicaMove
 from crabka.clients.admin.requests import AdminRequests, check
 from crabka.clients.cluster.leader_requests import by_topic
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 
 
 class ReplicaAdmin:

@@ -6,13 +6,13 @@ import asyncio
 from collections.abc import Iterator
 from typing import Any, Final
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin_types import ConfigOwner, ResourceType
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.cluster.connection import BodyBuilder, Connection
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 
 # Transient codes: no node is the active controller now, or the one that was asked no longer is.
 _RETRIED_CODES: Final = frozenset(

@@ -13,7 +13,6 @@ from dataclasses import dataclass, field
 from functools import partial
 from typing import Any, Final
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.backoff import Backoff
 from crabka.clients.cluster.connection import BodyBuilder, Connection, ConnectionSettings
 from crabka.clients.cluster.metadata import ClusterView, EndpointType, PartitionMetadata, TopicMetadata
@@ -23,6 +22,7 @@ from crabka.errors import ConfigError, OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.ports import Runtime
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 
 Bootstrap = str | Sequence[str]
 Address = tuple[str, int]

@@ -16,7 +16,6 @@ from dataclasses import dataclass
 from typing import Any, NamedTuple
 
 import crabka
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.response_buffer import ResponseBuffer, ResponseLengthError
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, SessionEndedError, VersionMismatchError
 from crabka.clients.security.security import UNPROTECTED, ClientSecurity
@@ -24,6 +23,7 @@ from crabka.clients.security.tls import tls_failure, tls_length_failure
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ports import Buffer, Network
 from crabka.protocol.apis import SPECS, ApiKey, MessageTypes, encode_request, read_response, request_types
+from crabka.protocol.error_codes import ErrorCode
 
 BodyBuilder = Callable[[MessageTypes], Any]
 
@@ -284,8 +284,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         if self._transport is not None and not self._transport.is_closing():
             if ends_at_once:
-                # An orderly end of TLS 1.3 waits for an answer of the broker, which Kafka does not send while a request is
-                # in flight.
+                # An orderly end of TLS 1.3 waits for an answer of the broker, which Kafka does not send while a request
+                # is in flight.
                 self._transport.abort()
             else:
                 self._transport.close()

@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Collection
 from typing import Any, Final, TypeVar
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
 

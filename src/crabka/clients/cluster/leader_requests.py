@@ -6,12 +6,12 @@ import asyncio
 from collections.abc import Awaitable, Callable, Iterable
 from typing import TypeVar
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster, means_stale_metadata
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 
 T = TypeVar("T")
 Answers = dict[TopicPartition, T | OperationError]

@@ -9,8 +9,8 @@ from dataclasses import dataclass, field
 from types import MappingProxyType
 from typing import Any, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.ids import ZERO_UUID
+from crabka.protocol.error_codes import ErrorCode
 
 
 class EndpointType(enum.IntEnum):

@@ -8,10 +8,10 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Any, Protocol
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.metadata import BrokerEndpoint, ClusterView, EndpointType
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     from collections.abc import Sequence

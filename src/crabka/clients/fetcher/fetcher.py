@@ -14,7 +14,6 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass, field
 from typing import Any, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster, means_stale_metadata
 from crabka.clients.cluster.leader_requests import Answers
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
@@ -24,6 +23,7 @@ from crabka.clients.fetcher.offsets import EARLIEST, LATEST, OffsetAndTimestamp,
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, Headers
 from crabka.runtime.task_scope import TaskScope
 

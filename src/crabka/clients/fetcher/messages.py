@@ -6,11 +6,11 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple, Protocol
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import BodyBuilder
 from crabka.clients.fetcher.isolation import AbortedSpan
 from crabka.ids import ZERO_UUID, TopicPartition
 from crabka.protocol.apis import MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 
 LAST_FETCH_VERSION_WITH_NAMES = 12
 NO_SESSION_ID = 0

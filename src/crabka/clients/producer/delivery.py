@@ -10,7 +10,6 @@ import uuid
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import means_stale_metadata
 from crabka.clients.cluster.connection import BodyBuilder
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
@@ -18,6 +17,7 @@ from crabka.clients.producer.accumulator import ProducerBatch
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import ZERO_UUID, TopicPartition
 from crabka.protocol.apis import MessageTypes, ms
+from crabka.protocol.error_codes import ErrorCode
 
 LAST_PRODUCE_VERSION_WITH_NAMES = 12
 

@@ -14,7 +14,6 @@ import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Mapping
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import (
     AbortableTransactionError,
@@ -29,6 +28,7 @@ from crabka.clients.producer.transaction_messages import GroupMembership, Offset
 from crabka.clients.producer.transactions import TransactionLimits, TransactionManager, TransactionPhase
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import HEADER_SIZE
 from crabka.records.record import Headers, Record
 

@@ -12,7 +12,6 @@ import uuid
 from collections import defaultdict
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import (
     AuthenticationError,
@@ -44,6 +43,7 @@ from crabka.clients.producer.transactions import TransactionManager
 from crabka.errors import CrabkaError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import NO_SEQUENCE
 from crabka.records.record import Record
 from crabka.runtime.task_scope import TaskScope

@@ -10,11 +10,11 @@ from collections.abc import Collection, Iterable, Mapping
 from dataclasses import dataclass
 from typing import Any, Final, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import BodyBuilder
 from crabka.clients.producer.accumulator import ProducerIdentity
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 
 TRANSACTION_VERSION: Final = "transaction.version"
 LAST_VERSIONS_OF_V1: Final[Mapping[ApiKey, int]] = {

@@ -10,7 +10,6 @@ import enum
 from collections.abc import Mapping
 from typing import Final, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.coordinator_requests import COORDINATOR_MOVES
 from crabka.clients.errors import (
     AbortableTransactionError,
@@ -19,6 +18,7 @@ from crabka.clients.errors import (
     TransactionError,
 )
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 
 
 class Outcome(enum.Enum):

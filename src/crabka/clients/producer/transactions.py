@@ -10,7 +10,6 @@ import enum
 from collections.abc import Awaitable, Callable, Mapping
 from typing import Any, Final, NamedTuple
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.cluster.connection import BodyBuilder, Connection
 from crabka.clients.cluster.coordinator_requests import (
@@ -46,6 +45,7 @@ from crabka.clients.producer.transaction_outcomes import LOST_PRODUCER, passing_
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 
 FIRST_VERSION_WITH_IMPLIED_ADDING: Final = 2
 

@@ -10,11 +10,11 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import SaslAuthenticationError
 from crabka.clients.security.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramClient, ScramError
 from crabka.clients.security.secret import Secret
 from crabka.protocol.apis import ApiKey, MessageTypes, ms
+from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import random

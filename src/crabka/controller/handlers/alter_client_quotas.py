@@ -8,11 +8,11 @@ from crabka.controller.decisions.quotas import QuotaChange, alter_quotas
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Write the changes of every valid entity."""
     types = response_types(request.api_key, request.version)
     body = request.body

@@ -12,11 +12,11 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Replace the settings of every resource; loggers can only be changed incrementally, as in Kafka."""
     types = response_types(request.api_key, request.version)
     resources = [ConfigResource(each.resource_type, each.resource_name) for each in request.body.resources]

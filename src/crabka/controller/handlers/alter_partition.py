@@ -13,14 +13,14 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.controller.decisions.alter_partition import AlteredPartition
     from crabka.ids import TopicId
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Decide on each partition; the new state is in force when the answer is sent."""
     body = request.body
     proposals = [

@@ -15,7 +15,7 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.controller.decisions.heartbeats import BrokerHeartbeatReply
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.requests import Outcome
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Extend the session at once, then decide on changes.
 
     Raises OperationError: STALE_BROKER_EPOCH, and INVALID_REQUEST for an offset that is not in the metadata log.
@@ -75,7 +75,7 @@ def _heartbeat(body: Any) -> BrokerHeartbeat:
     )
 
 
-def _note_arrival(context: ControlContext, heartbeat: BrokerHeartbeat, connection: ConnectionInfo) -> None:
+def _note_arrival(context: ControllerContext, heartbeat: BrokerHeartbeat, connection: ConnectionInfo) -> None:
     """A decision may wait for a commit; the session must not expire meanwhile."""
     broker = context.metadata_writer.image.cluster.brokers.get(heartbeat.broker_id)
     if context.quorum.is_active and broker is not None and broker.epoch == heartbeat.broker_epoch:

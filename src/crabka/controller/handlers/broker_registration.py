@@ -16,13 +16,13 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.request import OWN_CONNECTION
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.requests import Outcome
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Register the broker, fenced; its epoch is the offset of its registration."""
     application = _application(request.body)
 
@@ -49,7 +49,7 @@ def _application(body: Any) -> BrokerApplication:
     )
 
 
-def _terms(context: ControlContext, request: Request, image: MetadataImage) -> RegistrationTerms:
+def _terms(context: ControllerContext, request: Request, image: MetadataImage) -> RegistrationTerms:
     broker_id = request.body.broker_id
     existing = image.cluster.brokers.get(broker_id)
     now_ms = context.runtime.clock.monotonic_ms()

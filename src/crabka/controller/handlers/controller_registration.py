@@ -11,11 +11,11 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Register the controller and replace its earlier registration."""
     body = request.body
     application = ControllerApplication(

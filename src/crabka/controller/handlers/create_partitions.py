@@ -8,11 +8,11 @@ from crabka.controller.decisions.partitions import MorePartitions, create_partit
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Add partitions; the answer is sent when they can be used."""
     types = response_types(request.api_key, request.version)
     body = request.body

@@ -11,13 +11,13 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.config_view import topic_entries
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.controller.decisions.topics import TopicCreation
     from crabka.protocol.apis import MessageTypes
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Create all valid topics; the answer is sent when they can be used."""
     types = response_types(request.api_key, request.version)
     body = request.body
@@ -47,7 +47,7 @@ def _new_topic(topic: Any) -> WantedTopic:
 
 
 def _row(
-    context: ControlContext, types: MessageTypes, name: str, created: TopicCreation, overrides: dict[str, str]
+    context: ControllerContext, types: MessageTypes, name: str, created: TopicCreation, overrides: dict[str, str]
 ) -> Any:
     verdict = created.verdict
     failed = verdict.error_code is not ErrorCode.none

@@ -10,7 +10,7 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.ids import TopicId
     from crabka.serving.request import Request
 
@@ -18,7 +18,7 @@ _FIRST_VERSION_WITH_IDS = 6
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Delete topics; their files are removed after `file.delete.delay.ms`."""
     types = response_types(request.api_key, request.version)
     wanted = _wanted(request)

@@ -14,7 +14,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.authorized_operations import CLUSTER_OPERATIONS, UNASKED_OPERATIONS
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
@@ -23,7 +23,7 @@ _FIRST_VERSION_WITH_ENDPOINT_TYPE = 1
 _NO_CONTROLLER = -1
 
 
-def handle(context: ControlContext, request: Request) -> Any:
+def handle(context: ControllerContext, request: Request) -> Any:
     """Describe the registered controllers as seen through the listener that the client used."""
     image, body = context.image, request.body
     if image.features.metadata_version < CONTROLLER_REGISTRATION_LEVEL:

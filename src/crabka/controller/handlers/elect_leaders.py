@@ -9,12 +9,12 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.controller.decisions.elect_leaders import PartitionElection
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Hold the elections; without partitions in all topics, reporting only attempted elections."""
     body = request.body
     election_type = getattr(body, "election_type", ElectionType.PREFERRED)
@@ -42,7 +42,7 @@ def _partitions(body: Any) -> list[tuple[str, int]] | None:
     return [(topic.topic, index) for topic in body.topic_partitions for index in topic.partitions]
 
 
-def _topics(context: ControlContext, body: Any) -> list[str]:
+def _topics(context: ControllerContext, body: Any) -> list[str]:
     """Every topic has a row, also one without results."""
     if body.topic_partitions is None:
         return list(context.image.topics.by_name)

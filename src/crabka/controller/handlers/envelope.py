@@ -19,13 +19,13 @@ from crabka.serving.refusals import refuse
 from crabka.serving.request import Request
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
 
 _ADDRESS_LENGTHS = (4, 16)
 _LENGTH_BYTES = 4
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Answer the request inside."""
     types = response_types(request.api_key, request.version)
     try:
@@ -35,7 +35,7 @@ async def handle(context: ControlContext, request: Request) -> Any:
     return types.message(response_data=data, error_code=ErrorCode.none)
 
 
-async def _answer(context: ControlContext, envelope: Request) -> bytes:
+async def _answer(context: ControllerContext, envelope: Request) -> bytes:
     if len(envelope.body.client_host_address) not in _ADDRESS_LENGTHS:
         raise OperationError(ErrorCode.invalid_request, "Failed to parse client address from envelope")
     request = _unwrap(envelope)

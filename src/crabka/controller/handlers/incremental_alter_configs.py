@@ -11,11 +11,11 @@ from crabka.metadata.requests import ResourceChange
 from crabka.protocol.apis import response_types
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Apply every valid change; the changes are in force when the answer is sent."""
     types = response_types(request.api_key, request.version)
     changes = [

@@ -9,11 +9,11 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
-def handle(context: ControlContext, request: Request) -> Any:
+def handle(context: ControllerContext, request: Request) -> Any:
     """Answer for the given partitions, or for all; complete and unknown ones are left out."""
     types = response_types(request.api_key, request.version)
     topics = request.body.topics

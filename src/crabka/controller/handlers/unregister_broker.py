@@ -9,11 +9,11 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Drop the registration; a broker that still runs must register again."""
     await context.metadata_writer.submit(lambda image: unregister_broker(image, context.rules, request.body.broker_id))
     types = response_types(request.api_key, request.version)

@@ -12,13 +12,13 @@ from crabka.protocol.apis import response_types
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from crabka.controller.context import ControlContext
+    from crabka.controller.context import ControllerContext
     from crabka.serving.request import Request
 
 _FIRST_VERSION_WITHOUT_RESULTS = 2
 
 
-async def handle(context: ControlContext, request: Request) -> Any:
+async def handle(context: ControllerContext, request: Request) -> Any:
     """Decide on the changes and write them."""
     body = request.body
     updates = [
@@ -46,7 +46,7 @@ async def handle(context: ControlContext, request: Request) -> Any:
 
 
 async def _carry_out(
-    context: ControlContext, updates: list[FeatureUpdate], *, validate_only: bool
+    context: ControllerContext, updates: list[FeatureUpdate], *, validate_only: bool
 ) -> dict[str, ItemVerdict]:
     """Decide; the quorum raises kraft.version after all other changes were accepted and before they are written."""
     scope = FeatureScope(

@@ -119,7 +119,11 @@ class LogCleaner:
         self.stats.max_dirty_ratio = 0.0
         async for log in in_turns(list(self._logs)):
             first_dirty = self._first_dirty(log)
-            if not log.config.compact or self.is_uncleanable(log.topic_partition) or not log.may_be_dirty(first_dirty):
+            if (
+                not log.config.compact
+                or self.is_uncleanable(log.topic_partition)
+                or not log.cleaning.may_be_dirty(first_dirty)
+            ):
                 continue
             if log.topic_partition in self._paused:
                 continue
@@ -134,7 +138,7 @@ class LogCleaner:
 
     async def _survey(self, log: PartitionLog, first_dirty: int, now_ms: int) -> CleaningRange | None:
         try:
-            return await self._runtime.threads.submit(log.cleaning_survey(first_dirty, now_ms))
+            return await self._runtime.threads.submit(log.cleaning.survey(first_dirty, now_ms))
         except FileNotFoundError:
             # Retention was faster.
             return None
@@ -144,7 +148,7 @@ class LogCleaner:
 
     def _first_dirty(self, log: PartitionLog) -> int:
         clean = self._clean.get(log.topic_partition)
-        if clean is None or clean[:2] != (log.topic_id, log.truncation_count):
+        if clean is None or clean[:2] != (log.topic_id, log.cleaning.truncation_count):
             return log.log_start_offset
         return clean.offset
 
@@ -183,13 +187,13 @@ class LogCleaner:
         return True
 
     async def _flush(self, log: PartitionLog, part: CleaningRange) -> None:
-        if log.checkpoint_recovery_point < part.first_uncleanable:
+        if log.durability.checkpoint_recovery_point < part.first_uncleanable:
             await self._logs.flush_log(log)
         await self._logs.save_recovery_points([log.log_dir])
 
     async def _pass_over(self, log: PartitionLog, part: CleaningRange) -> None:
-        settings, truncations = self._settings(), log.truncation_count
-        view = log.begin_cleaning(part, self._runtime.clock.now_ms())
+        settings, truncations = self._settings(), log.cleaning.truncation_count
+        view = log.cleaning.begin_pass(part, self._runtime.clock.now_ms())
         expected = part.first_uncleanable - part.first_dirty
         offsets = OffsetMap(settings.dedupe_buffer_bytes, settings.load_factor, expected)
         self.stats.bytes_read += await self._work(log, view, load_offsets(view, offsets))
@@ -207,7 +211,7 @@ class LogCleaner:
     async def _copy(self, log: PartitionLog, view: CleaningView, offsets: OffsetMap) -> bool:
         """Copy all groups and put them in place; return False if the log changed below the cleaner."""
         submit = self._runtime.threads.submit
-        groups = await submit(log.cleaning_groups, view, offsets.latest_offset + 1)
+        groups = await submit(log.cleaning.groups, view, offsets.latest_offset + 1)
         keep = await submit(RecordFilter, view, offsets)
         for group in groups:
             copier = GroupCopier(view, group, keep)
@@ -221,7 +225,7 @@ class LogCleaner:
                 cleaned is not None
                 and self._is_open(log)
                 and log.topic_partition not in self._paused
-                and log.replace_segments(group, cleaned, self._runtime.clock.now_ms())
+                and log.cleaning.replace_segments(group, cleaned, self._runtime.clock.now_ms())
             )
             if not is_in_place or cleaned is None:
                 await submit(_discard_quietly, copier)
@@ -274,7 +278,7 @@ class LogCleaner:
                     continue
                 for log in self._logs:
                     if log.log_dir == path and log.topic_partition in offsets:
-                        clean = _CleanEnd(log.topic_id, log.truncation_count, offsets[log.topic_partition])
+                        clean = _CleanEnd(log.topic_id, log.cleaning.truncation_count, offsets[log.topic_partition])
                         self._clean.setdefault(log.topic_partition, clean)
 
     async def _save_checkpoint(self, path: str) -> None:

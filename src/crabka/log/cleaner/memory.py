@@ -10,7 +10,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
-from crabka._kio import ErrorCode
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.errors import CorruptBatchError
 from crabka.records.filtering import RawRecord, raw_records, raw_records_in
 from crabka.records.record import records_payload

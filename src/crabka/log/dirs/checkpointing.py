@@ -146,13 +146,13 @@ class Checkpointing:
 
 def all_offsets(logs: list[PartitionLog]) -> CheckpointOffsets:
     """Return all that checkpoints tell of logs."""
-    high_watermarks = {log.topic_partition: log.checkpoint_high_watermark for log in logs}
+    high_watermarks = {log.topic_partition: log.durability.checkpoint_high_watermark for log in logs}
     return CheckpointOffsets(_recovery_points(logs), high_watermarks, _log_starts(logs))
 
 
 def _recovery_points(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
-    return {log.topic_partition: log.checkpoint_recovery_point for log in logs}
+    return {log.topic_partition: log.durability.checkpoint_recovery_point for log in logs}
 
 
 def _log_starts(logs: list[PartitionLog]) -> dict[TopicPartition, int]:
-    return {log.topic_partition: log.log_start_offset for log in logs if log.needs_start_checkpoint()}
+    return {log.topic_partition: log.log_start_offset for log in logs if log.durability.needs_start_checkpoint()}

@@ -14,9 +14,8 @@ from collections.abc import Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import CrabkaError, OperationError, StorageError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.thread_share import ThreadShare
 
 if TYPE_CHECKING:
@@ -93,7 +92,7 @@ class DirWriter:
 
     async def copy(self, log: PartitionLog, pending: PendingCopy) -> None:
         """Write and finish batches of a leader, as `append` does with one of a client."""
-        await self._write(log, pending.write, lambda: log.finish_copy(pending))
+        await self._write(log, pending.write, lambda: log.copying.finish_copy(pending))
 
     async def _write(self, log: PartitionLog, write: Callable[[], None], finish: Callable[[], T]) -> T:
         if self.is_slow:
@@ -128,7 +127,7 @@ class DirWriter:
 
         The future fails with StorageError when the disk does.
         """
-        plan = log.begin_flush() if log.is_open and log not in self._flushes else None
+        plan = log.durability.begin_flush() if log.is_open and log not in self._flushes else None
         if plan is None:
             return None
         # A slow dir has one thread, so that it does not take all of the pool.
@@ -144,9 +143,9 @@ class DirWriter:
         result = self._flushes.pop(log)
         error = _error_of(work)
         if error is None:
-            log.finish_flush(plan, now_ms)
+            log.durability.finish_flush(plan, now_ms)
         else:
-            log.fail_flush(plan)
+            log.durability.fail_flush(plan)
         _settle(result, None, self._failure(error))
 
     @property

@@ -34,7 +34,7 @@ class LogFlusher:
         The returned future needs no waiting for.
         """
         for log in logs:
-            if log.has_unflushed_segments() or now_ms - log.last_flush_ms >= log.config.flush_ms:
+            if log.durability.has_unflushed_segments() or now_ms - log.durability.last_flush_ms >= log.config.flush_ms:
                 self._writers[log.log_dir].begin_flush(log, now_ms)
         return self.drain()
 

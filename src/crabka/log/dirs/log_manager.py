@@ -14,8 +14,6 @@ from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterat
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from crabka.config.topic import TopicConfig
 from crabka.errors import ConfigError, CorruptDataError, CrabkaError, OperationError, StorageError
 from crabka.formats.file_names import DirectoryKind, marked_name
@@ -31,6 +29,7 @@ from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
 from crabka.log.segment.descriptor_keeper import DescriptorKeeper
 from crabka.log.segment.descriptors import LogDescriptors
 from crabka.log.segment.segment import SegmentContext
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.thread_share import run_all
 from crabka.runtime.turns import in_turns
 
@@ -321,7 +320,7 @@ class LogManager:
 
     def _rename_deleted(self, log: PartitionLog) -> None:
         try:
-            log.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
+            log.moving.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
         except StorageError as error:
             self.on_dir_failure(error.log_dir, error)
 
@@ -334,8 +333,8 @@ class LogManager:
         if log is not None:
             self.dirs[log.log_dir].note_gone(topic_partition)
             self._checkpoints.forget_transit(log)
-            # Nobody flushes it any more.
-            log.is_open = False
+            # It is not flushed any more.
+            log.state.is_open = False
             self._leaving[topic_partition] = log
 
     def pending_deletions(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
@@ -360,7 +359,7 @@ class LogManager:
     async def _let_go(self, renames: list[tuple[PartitionLog, str]]) -> None:
         now_ms = self._runtime.clock.now_ms()
         async for log, target in in_turns(renames):
-            log.finish_delete(target, now_ms)
+            log.moving.finish_delete(target, now_ms)
 
     def mark_stray(self, topic_partition: TopicPartition) -> None:
         """Set a log aside that the metadata does not place here: close it and rename it to `-stray`."""
@@ -371,7 +370,7 @@ class LogManager:
         try:
             log.close(clean=True)
             name = marked_name(topic_partition, DirectoryKind.STRAY, self._runtime.new_uuid())
-            path = log.rename_directory(name)
+            path = log.moving.rename_directory(name)
         except StorageError as error:
             self.on_dir_failure(error.log_dir, error)
         else:
@@ -416,9 +415,9 @@ class LogManager:
         async for log in self._open_in_turns():
             try:
                 # The log start of a follower moves with its leader's, and nobody has checkpointed it.
-                if log.expire_by_retention(now_ms) or log.has_segments_below_start():
+                if log.retention.expire(now_ms) or log.retention.has_segments_below_start():
                     moved.add(log.log_dir)
-                if log.may_drop_tiered(now_ms):
+                if log.retention.may_drop_tiered(now_ms):
                     leaving.append(log)
                     moved.add(log.log_dir)
             except StorageError as error:
@@ -428,14 +427,14 @@ class LogManager:
         count = 0
         async for log in self._open_in_turns():
             try:
-                count += len(log.delete_below_log_start(now_ms))
+                count += len(log.retention.delete_below_log_start(now_ms))
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
         for log in leaving:
             count += await self._drop_tiered(log, now_ms)
         async for log in self._open_in_turns():
             try:
-                log.roll_if_past_local_retention(now_ms)
+                log.retention.roll_if_past_local_retention(now_ms)
             except StorageError as error:
                 self.on_dir_failure(error.log_dir, error)
         return count
@@ -458,9 +457,9 @@ class LogManager:
         """Let segments leave a log for the remote tier, one by one, so that a crash leaves no hole between them."""
         count = 0
         try:
-            while self._logs.get(log.topic_partition) is log and log.drop_oldest_tiered(now_ms) is not None:
+            while self._logs.get(log.topic_partition) is log and log.retention.drop_oldest_tiered(now_ms) is not None:
                 count += 1
-                await self._runtime.threads.submit(log.sync_names)
+                await self._runtime.threads.submit(log.retention.sync_names)
         except StorageError as error:
             self.on_dir_failure(error.log_dir, error)
         return count
@@ -482,14 +481,14 @@ class LogManager:
 
         The caller sees to it that nobody appends to the log meanwhile. Raises as `PartitionLog.rebuild_from_remote`.
         """
-        log.announce_truncation(0)
+        log.truncation.announce(0)
         try:
             await self.save_recovery_points([log.log_dir])
             if self._logs.get(log.topic_partition) is not log:
                 raise OperationError(
                     ErrorCode.unknown_topic_or_partition, f"{log.topic_partition} is gone from this node"
                 )
-            log.rebuild_from_remote(
+            log.tiering.rebuild_from_remote(
                 start_offset,
                 log_start_offset=log_start_offset,
                 epochs=epochs,
@@ -497,7 +496,7 @@ class LogManager:
                 now_ms=self._runtime.clock.now_ms(),
             )
         finally:
-            log.withdraw_truncation()
+            log.truncation.withdraw()
         await self._checkpoints.save_all([log.log_dir])
 
     def run_deletions(self, now_ms: int) -> asyncio.Future[list[Any]] | None:
@@ -620,5 +619,5 @@ class LogManager:
 def _rename_all(fs: FileSystem, directory: str, renames: list[tuple[PartitionLog, str]]) -> None:
     """Rename directories in one log dir, durably. Runs in a thread."""
     for log, target in renames:
-        log.begin_delete(target)
+        log.moving.begin_delete(target)
     fs.fsync_dir(directory)

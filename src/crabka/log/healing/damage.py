@@ -1,7 +1,7 @@
 """What is damaged in a log: ranges of a segment whose batches are not what was written. PURE.
 
 A range begins where the last whole batch before it ends and ends where the next whole one begins, in bytes and in
-offsets. Reads leave ranges out (`LogReads.read`), repairs fill them (`log_healing`).
+offsets. Reads leave ranges out (`PartitionLog.read`), repairs fill them (`log_healing`).
 """
 
 from __future__ import annotations

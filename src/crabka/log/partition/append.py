@@ -9,10 +9,9 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import OperationError
 from crabka.log.partition.decompression import check_record_count, decompressed_limit
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import BatchHeader, parse_header
 from crabka.records.rewrite import InvalidRecord, recompress, validate_records, with_log_append_time
 

@@ -1,4 +1,4 @@
-"""The cleaning side of a partition log: what is dirty, what a pass works on, and putting its result in place."""
+"""The cleaning side of a partition log: what is dirty, what a pass works on, and installing its result."""
 
 from __future__ import annotations
 
@@ -15,45 +15,53 @@ from crabka.log.cleaner.cleaning_pass import CleaningView, LastRecord
 from crabka.log.cleaner.memory import BatchMemory
 from crabka.log.cleaner.plan import CleaningRange, SegmentFacts, first_uncleanable_offset, group_segments
 from crabka.log.partition.decompression import decompressed_limit, search_limit
-from crabka.log.partition.state import LogState
 from crabka.log.segment.segment import Segment
 
 if TYPE_CHECKING:
     from crabka.config.topic import TopicConfig
     from crabka.log.cleaner.cleaning_pass import CleanedSegment
+    from crabka.log.partition.state import LogState
 
 
-class LogCleaning(LogState):
-    """What the cleaner asks of a log."""
+class LogCleaning:
+    """The log as the cleaner sees it."""
+
+    __slots__ = ("_state",)
+
+    def __init__(self, state: LogState) -> None:
+        self._state = state
 
     @property
     def truncation_count(self) -> int:
-        """How often the log was truncated: what was known as clean may be other records now."""
-        return self._truncations
+        """How often the log was truncated: offsets that were clean may hold other records now."""
+        return self._state.truncations
 
     def may_be_dirty(self, first_dirty: int) -> bool:
-        """Return whether a sealed segment has batches behind `first_dirty`. Does not wait for the disk."""
-        limit = min(self.last_stable_offset, self._active.base_offset)
-        dirty = self._segments.from_offset(first_dirty)
-        return any(segment.size and segment.base_offset < limit for segment in dirty if segment is not self._active)
+        """Return whether a sealed segment has batches from `first_dirty` on. Does not wait for the disk."""
+        active = self._state.active
+        limit = min(self._state.last_stable_offset, active.base_offset)
+        dirty = self._state.segments.from_offset(first_dirty)
+        return any(segment.size and segment.base_offset < limit for segment in dirty if segment is not active)
 
-    def cleaning_survey(self, first_dirty: int, now_ms: int) -> Callable[[], CleaningRange]:
-        """Return what finds out what a cleaning would work on. That may wait for the disk and runs in any thread."""
-        # The checkpoint tells nothing true of a log that lost its end or its begin.
-        if not self.log_start_offset <= first_dirty <= self.log_end_offset:
-            first_dirty = self.log_start_offset
-        limit = min(self.last_stable_offset, self._active.base_offset)
-        return partial(_survey, self._sealed(), self.config, first_dirty, limit, now_ms)
+    def survey(self, first_dirty: int, now_ms: int) -> Callable[[], CleaningRange]:
+        """Return a function that finds what a pass would clean. It may wait for the disk and runs in any thread."""
+        state = self._state
+        # The checkpoint is wrong for a log that was truncated at its end or its start.
+        if not state.log_start_offset <= first_dirty <= state.log_end_offset:
+            first_dirty = state.log_start_offset
+        limit = min(state.last_stable_offset, state.active.base_offset)
+        return partial(_survey, self._sealed(), state.config, first_dirty, limit, now_ms)
 
-    def begin_cleaning(self, part: CleaningRange, now_ms: int) -> CleaningView:
-        """Return what a pass needs to know, as it is now."""
+    def begin_pass(self, part: CleaningRange, now_ms: int) -> CleaningView:
+        """Return the input of a pass, as it is now."""
+        state = self._state
         chosen = [segment for segment, end in self._sealed() if end <= part.first_uncleanable]
-        behind = [segment for segment in self._segments if segment.base_offset >= part.first_uncleanable]
-        entries = self.producer_state.entries.values()
+        later = [segment for segment in state.segments if segment.base_offset >= part.first_uncleanable]
+        entries = state.producer_state.entries.values()
         return CleaningView(
-            context=self._context,
-            directory=self.path,
-            config=self.config,
+            context=state.context,
+            directory=state.path,
+            config=state.config,
             segments=chosen,
             part=part,
             last_records={
@@ -62,17 +70,18 @@ class LogCleaning(LogState):
                 )
                 for entry in entries
             },
-            later_aborted=[aborted for segment in behind for aborted in segment.aborted()],
+            later_aborted=[aborted for segment in later for aborted in segment.aborted()],
             now_ms=now_ms,
-            memory=BatchMemory(decompressed_limit(self.config), search_limit(self.config)),
+            memory=BatchMemory(decompressed_limit(state.config), search_limit(state.config)),
         )
 
-    def cleaning_groups(self, view: CleaningView, end_offset: int) -> list[list[Segment]]:
+    def groups(self, view: CleaningView, end_offset: int) -> list[list[Segment]]:
         """Return the segments below `end_offset` in the groups that become one segment each. May wait for the disk."""
+        config = self._state.config
         by_base = {segment.base_offset: segment for segment in view.segments if segment.base_offset < end_offset}
         bases = [*by_base, view.part.first_uncleanable]
         facts = [
-            _facts(segment, end, self.config)._replace(
+            _facts(segment, end, config)._replace(
                 offset_index_bytes=len(segment.indexes().offsets) * OFFSET_ENTRY_SIZE,
                 time_index_bytes=len(segment.indexes().times) * TIME_ENTRY_SIZE,
             )
@@ -80,50 +89,55 @@ class LogCleaning(LogState):
         ]
         groups = group_segments(
             facts,
-            max_bytes=self.config.effective_segment_bytes,
-            max_index_bytes=self.config.effective_segment_index_bytes,
+            max_bytes=config.effective_segment_bytes,
+            max_index_bytes=config.effective_segment_index_bytes,
         )
         return [[by_base[each.base_offset] for each in group] for group in groups]
 
     def replace_segments(self, group: Sequence[Segment], cleaned: CleanedSegment, now_ms: int) -> bool:
-        """Put a cleaned segment in the place of a group, durably decided; return False if the group is not there.
+        """Replace a group by a cleaned segment, durably decided; return False if the group is not there.
 
-        Retention, truncation or deletion may have been faster; then nothing is touched.
+        Retention, truncation or deletion may have been faster; then nothing is changed.
         """
-        index = self._segments.floor_index(group[0].base_offset)
-        if list(self._segments)[index : index + len(group)] != list(group) or group[-1].is_active:
+        state = self._state
+        index = state.segments.floor_index(group[0].base_offset)
+        if list(state.segments)[index : index + len(group)] != list(group) or group[-1].is_active:
             return False
-        with self._storage_errors():
-            # Lookups in threads may still go through the old segments.
-            for segment in group:
-                segment.pin()
-            cleaned.files.commit()
-            due_ms = now_ms + self.config.file_delete_delay_ms
-            for segment in group[1:]:
-                segment.delete_later(due_ms)
-                self._snapshots.remove(segment.base_offset)
-            if len(group) > 1:
-                # Else a crash could bring them back beside the segment that has their batches.
-                self._context.fs.fsync_dir(self.path)
-            replaced = group[0].log_path
-            self._context.fs.rename(replaced, replaced + DELETED_SUFFIX)
-            self._context.schedule_deletion(replaced + DELETED_SUFFIX, due_ms)
-            cleaned.files.install()
-            group[0].forget_cached()
-        segment = Segment(self._context, self.path, group[0].base_offset, cleaned.size)
-        segment.index_interval_bytes = self.config.index_interval_bytes
-        self._segments.replace(index, len(group), segment)
-        with self._storage_errors():
+        with state.storage_errors():
+            self._swap_files(group, cleaned, now_ms)
+        segment = Segment(state.context, state.path, group[0].base_offset, cleaned.size)
+        segment.index_interval_bytes = state.config.index_interval_bytes
+        state.segments.replace(index, len(group), segment)
+        with state.storage_errors():
             segment.aborted()
-            self._write_aborted_note()
-        self._unsynced = [each for each in self._unsynced if each not in group]
-        self._note_names()
-        self._deletions += 1
+            state.write_aborted_note()
+        state.unsynced = [each for each in state.unsynced if each not in group]
+        state.name_changes += 1
+        state.deletions += 1
         return True
+
+    def _swap_files(self, group: Sequence[Segment], cleaned: CleanedSegment, now_ms: int) -> None:
+        state, context = self._state, self._state.context
+        # Lookups in threads may still use the old segments.
+        for segment in group:
+            segment.pin()
+        cleaned.files.commit()
+        due_ms = now_ms + state.config.file_delete_delay_ms
+        for segment in group[1:]:
+            segment.delete_later(due_ms)
+            state.snapshots.remove(segment.base_offset)
+        if len(group) > 1:
+            # Otherwise a crash could bring them back beside the segment that has their batches.
+            context.fs.fsync_dir(state.path)
+        replaced = group[0].log_path
+        context.fs.rename(replaced, replaced + DELETED_SUFFIX)
+        context.schedule_deletion(replaced + DELETED_SUFFIX, due_ms)
+        cleaned.files.install()
+        group[0].forget_cached()
 
     def _sealed(self) -> list[tuple[Segment, int]]:
         """Return the sealed segments with the offsets at which they end."""
-        segments = list(self._segments)
+        segments = list(self._state.segments)
         return [(each, following.base_offset) for each, following in pairwise(segments)]
 
 

@@ -14,8 +14,8 @@ from collections import deque
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, ParamSpec, Protocol, TypeVar
 
-from crabka._kio import ErrorCode
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.record import MIN_RECORD_BYTES
 
 if TYPE_CHECKING:

@@ -8,9 +8,9 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Final
 
 from crc32c import crc32c
-from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import (
     ATTRIBUTES_POSITION,
     CONTROL_FLAG,

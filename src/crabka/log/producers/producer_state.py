@@ -11,10 +11,9 @@ from collections.abc import Iterable
 from enum import Enum
 from typing import Final, NamedTuple
 
-from kio.schema.errors import ErrorCode
-
 from crabka.errors import OperationError
 from crabka.log.producers.verification import EPOCH_BUMP_VERSION, NOT_REQUIRED, Verification
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import MAX_SEQUENCE, NO_SEQUENCE, NO_TIMESTAMP, TRANSACTIONAL_FLAG, BatchHeader
 

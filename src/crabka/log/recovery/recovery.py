@@ -137,7 +137,7 @@ def open_log(
     if log.log_end_offset - log.recovery_point >= config.flush_messages:
         # A kill between write and fsync left records that a producer's repetition would have acknowledged at once.
         log.flush()
-    log.settle_descriptor()
+    log.durability.settle_descriptor()
     return log
 
 

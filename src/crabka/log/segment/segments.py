@@ -47,7 +47,7 @@ class Segments:
         return sum(segment.size for segment in self._items)
 
     def add(self, segment: Segment) -> None:
-        """Add a segment behind all others."""
+        """Add a segment after all others."""
         self._items.append(segment)
         self._bases.append(segment.base_offset)
 
@@ -55,8 +55,12 @@ class Segments:
         """Return the index of the segment that holds `offset`; the first one for offsets before it."""
         return max(bisect_right(self._bases, offset) - 1, 0)
 
+    def holding(self, offset: int) -> Segment:
+        """Return the segment that holds `offset`; the first one for offsets before it."""
+        return self._items[self.floor_index(offset)]
+
     def from_offset(self, offset: int) -> list[Segment]:
-        """Return the segment that holds `offset` and all behind it."""
+        """Return the segment that holds `offset` and all later ones."""
         return self._items[self.floor_index(offset) :]
 
     def upper_bound(self, index: int, log_end_offset: int) -> int:

@@ -8,16 +8,14 @@ from crabka.protocol.hot.fetch_response import (
     pack_fetch_response,
 )
 from crabka.protocol.hot.primitives import NodeEndpoint
-from crabka.protocol.hot.produce_request import (
+from crabka.protocol.hot.produce import (
     ProduceBody,
     ProducePartition,
-    ProduceTopic,
-    read_produce_request,
-)
-from crabka.protocol.hot.produce_response import (
     ProducePartitionResult,
+    ProduceTopic,
     ProduceTopicResult,
     pack_produce_response,
+    read_produce_request,
 )
 
 __all__ = [

@@ -20,7 +20,7 @@ if TYPE_CHECKING:
     from crabka.quorum.loading import LoadedMetadata
     from crabka.quorum.log.survey import LogSurvey
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def whole_end(loaded: LoadedMetadata, survey: LogSurvey) -> OffsetAndEpoch:
@@ -88,7 +88,7 @@ class LossCheck:
                 "directory from a backup, or accept the loss with `crabka quorum repair --accept-loss --execute`",
             )
         if voters.is_voter(self._key):
-            LOGGER.warning(
+            logger.warning(
                 "%s: %s. This voter does not take part in elections until a leader has restored them. If no "
                 "other voter is left: `crabka quorum repair --accept-loss`",
                 self._directory,

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crabka.quorum.snapshots.keeper import SnapshotKeeper
     from crabka.quorum.storage import MetadataStorage
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 # Between two attempts to heal the same damage; doubled up to the largest.
 RETRY_MS: Final = 1_000
 MAX_RETRY_MS: Final = 60_000
@@ -83,7 +83,7 @@ class MetadataScrubber:
         now_ms = self._runtime.clock.monotonic_ms()
         if now_ms - self._suspected_ms >= SUSPECT_MS:
             self._suspected_ms = now_ms
-            LOGGER.debug("The metadata files are checked: %s", reason)
+            logger.debug("The metadata files are checked: %s", reason)
             self._is_suspected = True
             self._wake.set()
 
@@ -123,7 +123,7 @@ class MetadataScrubber:
             raise
         except (OSError, CrabkaError) as error:
             # A full disk, for example. The log still has all of its data.
-            LOGGER.warning("The check of the metadata files in %s failed: %s", self._storage.directory, error)
+            logger.warning("The check of the metadata files in %s failed: %s", self._storage.directory, error)
             return False
 
     async def check_now(self, *, is_urgent: bool = True) -> bool:
@@ -150,7 +150,7 @@ class MetadataScrubber:
         self.stats.found += len(wrong)
         self.stats.repaired += len(wrong)
         for reason in wrong:
-            LOGGER.warning("Rewrote a side file of the metadata log: %s", reason)
+            logger.warning("Rewrote a side file of the metadata log: %s", reason)
 
     async def _heal(self, check: MetadataCheck) -> bool:
         """Cover damaged segments and snapshots with a new snapshot, as far as the image reaches."""
@@ -173,7 +173,7 @@ class MetadataScrubber:
             return False
         for each in (*check.segments, *check.snapshots):
             self.stats.repaired += 1
-            LOGGER.warning("Damaged metadata is replaced by snapshot %s: %s", covering.file_name, each)
+            logger.warning("Damaged metadata is replaced by snapshot %s: %s", covering.file_name, each)
         self._told.clear()
         return True
 
@@ -190,7 +190,7 @@ class MetadataScrubber:
             if text not in self._told:
                 self._told.add(text)
                 self.stats.found += 1
-                LOGGER.warning("Metadata is damaged: %s", text)
+                logger.warning("Metadata is damaged: %s", text)
 
     async def _work(self, steps: Iterator[int], *, is_urgent: bool) -> None:
         """Run all steps in threads, with the pauses that the settings demand."""

@@ -50,7 +50,7 @@ if TYPE_CHECKING:
 DIRECTORY_NAME = "__cluster_metadata-0"
 # Of the leader epoch in a batch: after base offset and length.
 EPOCH_POSITION = 12
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 # Raises to refuse a log before it is changed.
 Accept = Callable[[LogSurvey, OffsetAndEpoch | None], None]
 
@@ -140,7 +140,7 @@ class MetadataLog:
         require(log.start_offset <= start_offset, f"the log starts at {log.start_offset}, the snapshot ends before")
         wrong = log._side_files.mend_partition_metadata()
         if wrong:
-            LOGGER.warning("Written anew: %s", wrong)
+            logger.warning("Written anew: %s", wrong)
         return log
 
     @property
@@ -345,7 +345,7 @@ class MetadataLog:
             self._files.segments.append(Segment(self._context, self._directory, base, size))
         if survey.covered_segments:
             text = "Segments %s of %s are removed, a snapshot covers them: %s"
-            LOGGER.warning(text, survey.covered_segments, self._directory, survey.covered_reason)
+            logger.warning(text, survey.covered_segments, self._directory, survey.covered_reason)
             for base in survey.covered_segments:
                 self._drop(Segment(self._context, self._directory, base, 0))
         for wrong in survey.wrong_epochs:
@@ -357,7 +357,7 @@ class MetadataLog:
 
     def _cut(self, survey: LogSurvey, damage: MetadataDamage) -> None:
         """Remove damaged segments; the last one first, so that a crash in between leaves no gap."""
-        LOGGER.warning("%s", damage)
+        logger.warning("%s", damage)
         self.cut_count += 1
         self.cut_bytes += damage.size_bytes
         for base in reversed(survey.lost_segments):
@@ -372,7 +372,7 @@ class MetadataLog:
     def _correct_epochs(self, wrong: WrongRun) -> None:
         """Correct the epoch of batches with valid content where the batches around them show it, durably."""
         text = "Offsets %d to %d of %s had epoch %d between batches of epoch %d: corrected"
-        LOGGER.warning(text, wrong.offset, wrong.end_offset - 1, self._directory, wrong.found, wrong.epoch)
+        logger.warning(text, wrong.offset, wrong.end_offset - 1, self._directory, wrong.found, wrong.epoch)
         for segment in self._files.starting_at(wrong.offset):
             file = self._fs.open(segment.log_path)
             try:

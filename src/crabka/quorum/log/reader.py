@@ -23,7 +23,7 @@ if TYPE_CHECKING:
     from crabka.ports import Buffer
 
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 @dataclass(slots=True)
@@ -106,7 +106,7 @@ class LogReader:
             file.close()
         for batch in wrong:
             text = "%s was damaged at position %d, offset %d: restored from memory"
-            LOGGER.warning(text, segment.log_path, batch.position, batch.offset)
+            logger.warning(text, segment.log_path, batch.position, batch.offset)
         self.restored_count += len(wrong)
         return [batch.offset for batch in wrong]
 

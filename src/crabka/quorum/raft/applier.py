@@ -13,7 +13,7 @@ from collections.abc import Callable, Iterator
 from typing import TYPE_CHECKING, NamedTuple
 
 from crabka.errors import CrabkaError, InvariantError, require
-from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.delta import MetadataChanges
 from crabka.metadata.difference import ImageDifference
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.replay import MetadataReplay, Published
@@ -23,7 +23,7 @@ from crabka.records.header import iter_headers, parse_header
 if TYPE_CHECKING:
     from crabka.quorum.storage import MetadataStorage
 
-Subscriber = Callable[[MetadataDelta, MetadataImage], "asyncio.Future[None] | None"]
+Subscriber = Callable[[MetadataChanges, MetadataImage], "asyncio.Future[None] | None"]
 """Receives a change. A returned future delays the answers to the requests that caused the change until it is done."""
 # How much of the log is applied at a time: a long log must not block the quorum and the rest of the node.
 SLICE_BYTES = 1 << 18
@@ -142,7 +142,7 @@ class MetadataApplier:
                 return
             yield StoredBatch(header, data[position : position + header.size_in_bytes])
 
-    def _publish(self, delta: MetadataDelta, image: MetadataImage, settled_to: int) -> None:
+    def _publish(self, delta: MetadataChanges, image: MetadataImage, settled_to: int) -> None:
         self.image = image
         for subscriber in list(self._subscribers):
             try:

@@ -63,7 +63,7 @@ if TYPE_CHECKING:
     from crabka.ports import Runtime
     from crabka.quorum.snapshots.files import SnapshotId
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 Token = WireAnswer | asyncio.Future[Any]
 
 
@@ -216,7 +216,7 @@ class RaftDriver:
         except CrabkaError as error:
             self._fail(error)
         except Exception as error:
-            LOGGER.exception("The driver of the metadata quorum failed")
+            logger.exception("The driver of the metadata quorum failed")
             self._fail(InvariantError(f"the driver of the metadata quorum failed: {error!r}"))
 
     async def _wait(self) -> None:
@@ -286,7 +286,7 @@ class RaftDriver:
             case RoleChanged():
                 self._on_role(action)
             case Warn(message):
-                LOGGER.warning("%s", message)
+                logger.warning("%s", message)
 
     async def _persist(self, state: ElectionState) -> None:
         await self._runtime.threads.submit(self.election_file.write, state)
@@ -294,7 +294,7 @@ class RaftDriver:
     async def _settle_loss(self, end: OffsetAndEpoch) -> None:
         await self._wait_flushed()
         await self._runtime.threads.submit(self._log.settle)
-        LOGGER.warning(
+        logger.warning(
             "A leader has restored the metadata log up to %s: this replica takes part in elections again", end
         )
 
@@ -372,7 +372,7 @@ class RaftDriver:
 
     def _on_role(self, change: RoleChanged) -> None:
         election = change.election
-        LOGGER.info(
+        logger.info(
             "%s in epoch %d, leader %s: %s", change.after.value, election.epoch, election.leader_id, change.reason
         )
         if change.before is RoleName.LEADER:
@@ -399,7 +399,7 @@ class RaftDriver:
     def _fail(self, error: CrabkaError) -> None:
         if self.failure is not None:
             return
-        LOGGER.critical("The metadata quorum failed: %s", error)
+        logger.critical("The metadata quorum failed: %s", error)
         self.failure = error
         self._end_waits(error)
         if self.on_failure is not None:

@@ -29,7 +29,7 @@ if TYPE_CHECKING:
     from crabka.ports import Buffer
     from crabka.quorum.storage import MetadataStorage
 
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class RaftLog:
@@ -122,7 +122,7 @@ class RaftLog:
             # A malformed control record; nothing was written.
             appended, fault = None, str(error)
         if fault:
-            LOGGER.warning("Fetched metadata from offset %d on is left out: %s", self.end_offset, fault)
+            logger.warning("Fetched metadata from offset %d on is left out: %s", self.end_offset, fault)
         return appended or LogAppended(self.end_offset, refused=True)
 
     @property

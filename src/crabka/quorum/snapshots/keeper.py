@@ -31,7 +31,7 @@ if TYPE_CHECKING:
 # After a snapshot that could not be written, for example on a full disk; doubled up to the largest.
 FIRST_RETRY_MS = 1_000
 MAX_RETRY_MS = 60_000
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class KeptSnapshot(NamedTuple):
@@ -113,7 +113,7 @@ class SnapshotKeeper:
             wait_ms = min(FIRST_RETRY_MS << self._failures, MAX_RETRY_MS)
             self._failures = min(self._failures + 1, MAX_RETRY_MS.bit_length())
             self._retry_ms = self._runtime.clock.monotonic_ms() + wait_ms
-            LOGGER.exception("Cannot write a snapshot of the metadata; retrying in %d ms", wait_ms)
+            logger.exception("Cannot write a snapshot of the metadata; retrying in %d ms", wait_ms)
 
     @property
     def image_offset(self) -> int:
@@ -175,7 +175,7 @@ class SnapshotKeeper:
         loaded.snapshot = snapshot_id
         loaded.bytes_behind_snapshot -= bytes_covered
         self._failures = self._retry_ms = 0
-        LOGGER.info("Wrote metadata snapshot %s", snapshot_id.file_name)
+        logger.info("Wrote metadata snapshot %s", snapshot_id.file_name)
         self._on_change(None)
         await self._prune(now_ms)
 

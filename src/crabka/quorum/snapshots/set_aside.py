@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 DAMAGED_SUFFIX = ".damaged"
 MAX_KEPT = 3
-LOGGER = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class DamagedSnapshot(NamedTuple):
@@ -54,7 +54,7 @@ def set_aside(fs: FileSystem, directory: str, damaged: Iterable[DamagedSnapshot]
     for each in damaged:
         fs.rename(each.path, each.path + DAMAGED_SUFFIX)
         renamed = True
-        LOGGER.warning("Metadata snapshot %s is damaged and kept as %s: %s", each.path, DAMAGED_SUFFIX, each.reason)
+        logger.warning("Metadata snapshot %s is damaged and kept as %s: %s", each.path, DAMAGED_SUFFIX, each.reason)
     if renamed:
         kept = sorted(
             name for name in fs.listdir(directory) if name.endswith(METADATA_SNAPSHOT_SUFFIX + DAMAGED_SUFFIX)

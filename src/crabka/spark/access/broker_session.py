@@ -10,7 +10,6 @@ from collections.abc import Awaitable, Callable, Iterable, Mapping
 from types import TracebackType
 from typing import TYPE_CHECKING, Final, TypeVar
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ConfigOwner, ResourceType
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings, means_stale_metadata
@@ -24,6 +23,7 @@ from crabka.clients.sync.session import LoopThread
 from crabka.errors import ConfigError, OperationError, WireError
 from crabka.ids import ZERO_UUID, TopicPartition, uuid_to_text
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import real_runtime
 from crabka.spark.errors import TopicChangedError
 

@@ -17,7 +17,6 @@ from itertools import accumulate
 from operator import attrgetter
 from typing import Final
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import means_stale_metadata
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.fetcher import FetcherSettings
@@ -25,6 +24,7 @@ from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.errors import OperationError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan.catalog.segments import TierPart

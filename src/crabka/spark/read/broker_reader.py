@@ -13,7 +13,6 @@ from typing import TYPE_CHECKING, Final
 
 import pyarrow as pa
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import means_stale_metadata
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.fetcher import FetcherSettings
@@ -21,6 +20,7 @@ from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import HEADER_SIZE
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.decode import AbortedTransactions, BatchBounds, CorruptBatch, Origin, RowRange

@@ -18,10 +18,10 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.task_scope import TaskScope
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.images import cluster, topic_id_of
-from tests.support.metadata_logs import SINGLE, segments, stored_records
-from tests.support.peer_brokers import FakeController
-from tests.support.sim_node import SimNode
+from tests.support.nodes.peer_brokers import FakeController
+from tests.support.nodes.sim_node import SimNode
+from tests.support.quorum.images import cluster, topic_id_of
+from tests.support.recorded.metadata_logs import SINGLE, segments, stored_records
 
 
 def test_topics_get_the_defaults_of_the_node() -> None:

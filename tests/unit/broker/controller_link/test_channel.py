@@ -14,9 +14,9 @@ from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.controllers import ControllerInProcess, KnownLeader
-from tests.support.scripted_broker import DisconnectError, Later, ReceivedRequest, ScriptedBroker
+from tests.support.clients.scripted_broker import DisconnectError, Later, ReceivedRequest, ScriptedBroker
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.nodes.controller_stand_in import ControllerInProcess, KnownLeader
 
 TIMEOUT_MS = 5_000
 Test = Callable[["Fixture"], Awaitable[None]]
@@ -137,7 +137,7 @@ async def test_a_lost_connection_is_no_answer(fixture: Fixture, /) -> None:
 
 @run_with(run)
 async def test_a_request_that_waits_at_a_controller_that_lost_asks_the_next(fixture: Fixture, /) -> None:
-    from tests.support.scripted_broker import NO_ANSWER
+    from tests.support.clients.scripted_broker import NO_ANSWER
 
     old = await fixture.controller(2, lambda _: NO_ANSWER)
     new = await fixture.controller(3)
@@ -152,7 +152,7 @@ async def test_a_request_that_waits_at_a_controller_that_lost_asks_the_next(fixt
 
 @run_with(run)
 async def test_a_failed_request_leaves_the_connection_of_others_alone(fixture: Fixture, /) -> None:
-    from tests.support.scripted_broker import NO_ANSWER
+    from tests.support.clients.scripted_broker import NO_ANSWER
 
     old = await fixture.controller(2, lambda _: NO_ANSWER)
     new = await fixture.controller(3, lambda request: Later(500, allocated(request.types, 3)))

@@ -11,7 +11,7 @@ from crabka.errors import OperationError
 from crabka.metadata.requests import ItemVerdict
 from crabka.protocol.apis import ApiKey, MessageTypes, response_types
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import Row, SimNode, build, row
+from tests.support.nodes.sim_node import Row, SimNode, build, row
 
 LOGGERS = ItemVerdict(ErrorCode.invalid_config, "no such logger")
 

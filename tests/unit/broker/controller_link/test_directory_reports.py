@@ -15,11 +15,15 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import real_time, run_with
-from tests.support.controllers import ControllerInProcess
-from tests.support.images import cluster, with_topic
+from tests.support.nodes.controller_stand_in import ControllerInProcess
+from tests.support.quorum.images import cluster, with_topic
 
 KNOWN, OTHER = uuid.UUID(int=1001), uuid.UUID(int=2001)
 DIRECTORIES = {"/known": KNOWN, "/other": OTHER}
+
+
+def log_in(log_dir: str) -> Any:
+    return SimpleNamespace(log_dir=log_dir, durability=SimpleNamespace(loss=None))
 
 
 def image() -> MetadataImage:
@@ -28,7 +32,7 @@ def image() -> MetadataImage:
 
 def hosted(metadata: MetadataImage, index: int, log_dir: str) -> Any:
     topic_id = metadata.topics.by_name["t"].topic_id
-    return SimpleNamespace(topic="t", topic_id=topic_id, index=index, log=SimpleNamespace(log_dir=log_dir, loss=None))
+    return SimpleNamespace(topic="t", topic_id=topic_id, index=index, log=log_in(log_dir))
 
 
 def report(metadata: MetadataImage, partitions: list[Any], answer: Any = None) -> ControllerInProcess:
@@ -62,9 +66,7 @@ def test_without_news_nothing_is_sent() -> None:
 def test_replicas_that_are_no_longer_here_are_nobody_s_business() -> None:
     metadata = image()
     gone = hosted(metadata, 9, "/other")
-    unknown = SimpleNamespace(
-        topic="u", topic_id=uuid.UUID(int=9), index=0, log=SimpleNamespace(loss=None, log_dir="/other")
-    )
+    unknown = SimpleNamespace(topic="u", topic_id=uuid.UUID(int=9), index=0, log=log_in("/other"))
     assert report(metadata, [gone, unknown, hosted(metadata, 0, "/unformatted")]).asked == []
 
 

@@ -15,8 +15,8 @@ from crabka.protocol.apis import ApiKey, MessageTypes, encode_request, read_resp
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
 from tests.support.async_tests import real_time, run_with
-from tests.support.controllers import ControllerInProcess
-from tests.support.sim_node import build
+from tests.support.nodes.controller_stand_in import ControllerInProcess
+from tests.support.nodes.sim_node import build
 
 CLIENT = ConnectionInfo(1, "PLAINTEXT", "10.1.2.3", 4711)
 

@@ -17,8 +17,8 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.task_scope import TaskScope
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.peer_brokers import FakeController
-from tests.support.sim_node import SimNode
+from tests.support.nodes.peer_brokers import FakeController
+from tests.support.nodes.sim_node import SimNode
 
 
 def test_ids_of_a_node_go_on_over_the_end_of_a_block(node: SimNode) -> None:

@@ -17,12 +17,22 @@ from crabka.log.recovery.loss import LogLoss
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
-from tests.support.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
+from tests.support.quorum.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
 
 Placements: TypeAlias = dict[uuid.UUID, dict[uuid.UUID, list[int]]]
 
 OWN = uuid.UUID(int=1001)
 LOSS = LogLoss(4, 9, "/d/t-0/0.log", "the checksum does not match")
+
+
+class StoredDurability:
+    """Whether the log has lost records."""
+
+    def __init__(self, loss: LogLoss | None) -> None:
+        self.loss = loss
+
+    def settle_loss(self) -> None:
+        self.loss = None
 
 
 class StoredLog:
@@ -33,10 +43,7 @@ class StoredLog:
         self.topic_partition = TopicPartition("t", 0)
         self.topic_id = topic_id_of("t")
         self.log_dir = "/d"
-        self.loss = loss
-
-    def settle_loss(self) -> None:
-        self.loss = None
+        self.durability = StoredDurability(loss)
 
 
 class Scene:
@@ -77,7 +84,7 @@ class Scene:
     def learn(self, **changes: Any) -> None:
         partition = replace(partition_of(self.image, "t", 0), **changes)
         self.image = with_partition(self.image, "t", 0, partition)
-        self.losses.on_metadata(SimpleNamespace(), self.image)  # type: ignore[arg-type] # it is not looked at
+        self.losses.on_metadata(SimpleNamespace(), self.image)
         while self.tasks:
             self.loop.run_until_complete(self.tasks.pop())
 
@@ -134,12 +141,12 @@ def test_a_replica_that_lost_records_is_reported_as_lost_until_it_follows_and_se
     assert scene.directories() == [DIRECTORY_LOST]
     scene.learn(isr=(2, 3), elr=())
     assert scene.directories() == [DIRECTORY_LOST, OWN]
-    assert (scene.log.loss, scene.losses.standing_back_count) == (LOSS, 1)
+    assert (scene.log.durability.loss, scene.losses.standing_back_count) == (LOSS, 1)
     scene.learn(leader=-1, isr=(2,))
     assert scene.directories() == [DIRECTORY_LOST, OWN, DIRECTORY_LOST]
     scene.learn(leader=2, isr=(2, 1))
     assert scene.directories() == [DIRECTORY_LOST, OWN, DIRECTORY_LOST, OWN]
-    assert (scene.log.loss, scene.losses.standing_back_count) == (None, 0)
+    assert (scene.log.durability.loss, scene.losses.standing_back_count) == (None, 0)
     scene.learn(isr=(2, 1, 3))
     assert len(scene.asked) == 4
 
@@ -148,7 +155,7 @@ def test_the_only_replica_leads_with_a_loud_message(make_scene: MakeScene, caplo
     scene = make_scene(image_of(1), StoredLog())
     scene.report()
     assert scene.asked == []
-    assert scene.log.loss is None
+    assert scene.log.durability.loss is None
     (message,) = [record for record in caplog.records if "it may lead" in record.message]
     assert message.levelname == "ERROR"
     assert str(LOSS) in message.message
@@ -160,7 +167,7 @@ def test_the_last_of_all_leads_when_the_others_lost_records_as_well(make_scene: 
     assert scene.directories() == [DIRECTORY_LOST]
     scene.learn(directories=(DIRECTORY_LOST, DIRECTORY_LOST))
     assert scene.directories() == [DIRECTORY_LOST, OWN]
-    assert scene.log.loss is None
+    assert scene.log.durability.loss is None
 
 
 def test_a_report_is_repeated_until_it_is_answered(make_scene: MakeScene) -> None:
@@ -179,7 +186,7 @@ def test_a_controller_that_knows_no_directories_does_not_hold_up_the_start(
     scene.answers = [ErrorCode.unsupported_version]
     scene.report()
     assert "unsupported_version" in caplog.text
-    assert scene.log.loss is not None
+    assert scene.log.durability.loss is not None
 
 
 def test_a_replica_that_has_its_records_and_is_known_as_lost_does_not_hold_up_the_start(make_scene: MakeScene) -> None:

@@ -10,9 +10,9 @@ import pytest
 from crabka.broker.coordinators.appender import coordinator_error, is_stored
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
-from tests.support.groups import NodeMember, find_coordinator
-from tests.support.moving_partitions import HeldWatermark
-from tests.support.sim_node import SimNode, read_records
+from tests.support.coordinators.members import NodeMember, find_coordinator
+from tests.support.moves.partitions import HeldWatermark
+from tests.support.nodes.sim_node import SimNode, read_records
 
 
 def append(node: SimNode, pairs: list[tuple[bytes, bytes | None]]) -> ErrorCode:

@@ -8,10 +8,10 @@ from crabka.broker.coordinators import shards
 from crabka.broker.coordinators.shards import java_hash, partition_for
 from crabka.errors import CorruptDataError, OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator
-from tests.support.moving_partitions import NOBODY, HeldWatermark, lead
-from tests.support.sim_node import SimNode
-from tests.support.transactions import NodeProducer
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator
+from tests.support.coordinators.transactions import NodeProducer
+from tests.support.moves.partitions import NOBODY, HeldWatermark, lead
+from tests.support.nodes.sim_node import SimNode
 
 
 @pytest.mark.parametrize(

@@ -6,15 +6,14 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.fetch.client import FetchClient
 from crabka.broker.fetch.reader import read_slices, read_targets, with_cold_bytes
-from crabka.broker.fetch.sessions import SessionTarget
+from crabka.broker.fetch.sessions import FetchClient, SessionTarget
 from crabka.errors import CorruptDataError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import ZERO_UUID
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.rotting import flip
-from tests.support.sim_node import SimNode, batch, cold_node
+from tests.support.faults.rotting import flip
+from tests.support.nodes.sim_node import SimNode, batch, cold_node
 
 
 def target(index: int, **options: Any) -> SessionTarget:
@@ -100,7 +99,7 @@ def test_a_replica_that_is_alone_serves_all_but_what_is_damaged(
     # The length of the second batch, so that nothing after it is found without a check, and two bytes of its content,
     # which no checksum corrects.
     for position in (10, 80, 90):
-        flip(node.memory, log.segment_of(0).log_path, size + position)
+        flip(node.memory, log.healing.segment_of(0).log_path, size + position)
     assert codes(node, 0, 2) == [ErrorCode.none, ErrorCode.kafka_storage_error]
     node.advance(5000)
     assert codes(node, 0, 1, 2) == [ErrorCode.none, ErrorCode.corrupt_message, ErrorCode.none]
@@ -115,7 +114,7 @@ def test_a_replica_that_is_alone_serves_all_but_what_is_damaged(
 def test_a_damaged_transaction_index_is_an_error_of_its_partition_until_it_is_rebuilt(node: SimNode) -> None:
     fill(node)
     log = node.context.partitions.by_name("t", 0).log
-    segment = log.segment_of(0)
+    segment = log.healing.segment_of(0)
     aborted = [AbortedTransaction(7, 0, 0, 1)]
     segment.hold_aborted(aborted)
     client = FetchClient(is_committed_only=True)

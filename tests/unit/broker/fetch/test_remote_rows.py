@@ -18,8 +18,8 @@ from crabka.remote.segments import RemoteLogSegmentState
 from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.remote_samples import sample_segment, sample_update
-from tests.support.remote_reading import TIERED_SETTINGS, NodeTier, tiered_topic
-from tests.support.sim_node import SimNode, batch, fetch_body, read_records
+from tests.support.nodes.sim_node import SimNode, batch, fetch_body, read_records
+from tests.support.tiers.remote_reading import TIERED_SETTINGS, NodeTier, tiered_topic
 
 SEGMENT_ID = sample_segment(1, (0, 1)).segment_id
 
@@ -86,7 +86,7 @@ def test_what_retention_took_meanwhile_is_out_of_range(node: SimNode) -> None:
 
     def expire(*args: object) -> object:
         # Between the plan of the fetch and its read the log start moves up.
-        log.delete_records_before(start)
+        log.retention.delete_records_before(start)
         for segment in list(tier.rlmm.list_remote_log_segments(args[0])):  # type: ignore[arg-type]
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED:
                 gone = sample_update(segment, RemoteLogSegmentState.DELETE_SEGMENT_STARTED)

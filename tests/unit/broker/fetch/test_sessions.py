@@ -10,7 +10,7 @@ import pytest
 from crabka.broker.fetch.sessions import MAX_EPOCH, MIN_EVICTION_AGE_MS, FetchSessionCache, remember_sent
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import fetch_body
+from tests.support.nodes.sim_node import fetch_body
 
 
 def request(*partitions: int, session_id: int = 0, epoch: int = 0, **options: Any) -> Any:

@@ -6,9 +6,9 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
-from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
-from tests.support.sim_node import SimNode, row
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.nodes.sim_node import SimNode, row
 
 
 @pytest.mark.parametrize("clean", [True, False])
@@ -269,7 +269,7 @@ def test_state_that_was_never_replicated_is_not_kept(node: SimNode, held: HeldWa
     lead(node, held.partition, NOBODY)
     assert code_of(commit) is ErrorCode.not_coordinator
     # The new leader did not have the record.
-    held.partition.log.truncate_to(0)
+    held.partition.log.truncation.truncate_to(0)
     held.let_go()
     lead(node, held.partition, 1)
     node.advance(10)

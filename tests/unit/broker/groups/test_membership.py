@@ -14,7 +14,7 @@ from crabka.broker.groups.membership import (
     InvalidTransitionError,
     Membership,
 )
-from tests.support.groups import SESSION_MS, CoreDriver, subscription
+from tests.support.coordinators.members import SESSION_MS, CoreDriver, subscription
 
 
 def group() -> Membership:

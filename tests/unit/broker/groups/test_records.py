@@ -31,8 +31,8 @@ from crabka.broker.groups.records import (
 )
 from crabka.errors import WireError
 from crabka.records.record import Record, decode_records
-from tests.support.batches import batches_in
-from tests.support.golden import GOLDEN
+from tests.support.recorded.batches import batches_in
+from tests.support.recorded.files import GOLDEN
 
 LOGS = sorted((GOLDEN / "single").glob("d*/__consumer_offsets-*/*.log"))
 

@@ -6,8 +6,8 @@ import pytest
 
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
-from tests.support.sim_node import SimNode, batch
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.nodes.sim_node import SimNode, batch
 
 
 @pytest.mark.parametrize("key", [b"\x7f\0unknown", b"\0\1broken"])

@@ -14,8 +14,8 @@ from crabka.broker.groups.records import GroupRecord, OffsetRecord, OpaqueRecord
 from crabka.broker.groups.shard import GroupShard
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator, subscription
-from tests.support.sim_node import SimNode
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, subscription
+from tests.support.nodes.sim_node import SimNode
 
 PLACE = ("t", 0)
 COMMITTED = CommittedOffset(5, -1, "", 1000)

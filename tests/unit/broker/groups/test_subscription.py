@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.broker.groups.subscription import subscribed_topics
-from tests.support.groups import subscription
+from tests.support.coordinators.members import subscription
 
 
 def test_topics_of_all_members_are_joined() -> None:

@@ -6,8 +6,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, row, versions_of
-from tests.support.transactions import NodeProducer
+from tests.support.coordinators.transactions import NodeProducer
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 CLIENT_VERSIONS = [version for version in versions_of(ApiKey.ADD_PARTITIONS_TO_TXN) if version < 4]
 BROKER_VERSIONS = [version for version in versions_of(ApiKey.ADD_PARTITIONS_TO_TXN) if version >= 4]

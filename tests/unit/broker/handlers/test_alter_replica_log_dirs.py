@@ -10,8 +10,8 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.moving import TWO_DIRS, alter, other_dir, place_of, settle
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.moves.node import TWO_DIRS, alter, other_dir, place_of, settle
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.ALTER_REPLICA_LOG_DIRS))

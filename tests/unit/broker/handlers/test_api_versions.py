@@ -10,8 +10,8 @@ import pytest
 from crabka.broker.api_table import SERVED
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.golden import GOLDEN
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.nodes.sim_node import SimNode, versions_of
+from tests.support.recorded.files import GOLDEN
 
 
 def ask(node: SimNode, version: int = 4, name: str = "sim", software: str = "1.0") -> Any:

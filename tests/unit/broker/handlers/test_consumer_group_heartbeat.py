@@ -8,9 +8,9 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import beat
-from tests.support.groups import NodeMember, find_coordinator
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.coordinators.consumer_groups import beat
+from tests.support.coordinators.members import NodeMember, find_coordinator
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.CONSUMER_GROUP_HEARTBEAT))

@@ -7,9 +7,9 @@ import pytest
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import keep_consumer_group
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.coordinators.consumer_groups import keep_consumer_group
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.nodes.sim_node import SimNode, versions_of
 
 
 def delete(node: SimNode, *groups: str, version: int = 2) -> list[ErrorCode]:

@@ -10,8 +10,8 @@ from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultyFileSystem, disk_failure
-from tests.support.replicas import give_followers
-from tests.support.sim_node import SimNode, batch, build, row, versions_of
+from tests.support.nodes.sim_node import SimNode, batch, build, row, versions_of
+from tests.support.storage.replicas import give_followers
 
 
 def trim(

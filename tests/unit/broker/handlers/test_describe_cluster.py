@@ -8,7 +8,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import CLUSTER_ID, NODE_HOST, SimNode, versions_of
+from tests.support.nodes.sim_node import CLUSTER_ID, NODE_HOST, SimNode, versions_of
 
 
 def ask(node: SimNode, version: int = 2, **options: Any) -> Any:

@@ -9,8 +9,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.golden import GOLDEN
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.nodes.sim_node import SimNode, row, versions_of
+from tests.support.recorded.files import GOLDEN
 
 TOPIC, BROKER, LOGGER, METRICS, GROUP = 2, 4, 8, 16, 32
 

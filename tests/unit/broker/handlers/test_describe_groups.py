@@ -8,8 +8,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, find_coordinator, subscription
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.coordinators.members import NodeMember, find_coordinator, subscription
+from tests.support.nodes.sim_node import SimNode, versions_of
 
 
 def ask(node: SimNode, version: int = 6, group_id: str = "g", *, operations: bool = False) -> Any:

@@ -10,7 +10,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
 
 
 def ask(node: SimNode, topics: Any = None, version: int = 4) -> Any:
@@ -71,7 +71,7 @@ def test_a_follower_lags_by_what_is_committed_beyond_its_end(node: SimNode) -> N
     node.create_topic("t")
     node.produce("t", batch(b"a"))
     log = node.context.partitions.by_name("t", 0).log
-    log.high_watermark = 7
+    log.state.high_watermark = 7
     (found,) = ask(node)
     assert found.topics[0].partitions[0].offset_lag == 6
 

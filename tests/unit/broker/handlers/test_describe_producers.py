@@ -8,9 +8,9 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.replicas import give_followers
-from tests.support.sim_node import SimNode, batch, row, versions_of
-from tests.support.txn_partitions import end, fake_coordinator, produce, transactional_batch
+from tests.support.coordinators.txn_partitions import end, fake_coordinator, produce, transactional_batch
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
+from tests.support.storage.replicas import give_followers
 
 
 def ask(node: SimNode, topic: str = "t", *, version: int = 0) -> Any:

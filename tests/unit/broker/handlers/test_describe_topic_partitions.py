@@ -8,7 +8,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 
 def ask(node: SimNode, *names: str, limit: int = 2000, cursor: Any = None, version: int = 0) -> Any:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.message_types import ms
-from tests.support.sim_node import SimNode
-from tests.support.transactions import TIMEOUT_MS, NodeProducer
+from tests.support.coordinators.transactions import TIMEOUT_MS, NodeProducer
+from tests.support.nodes.sim_node import SimNode
 
 
 def test_a_transaction_is_described(node: SimNode) -> None:

@@ -9,7 +9,7 @@ import pytest
 from crabka.metadata.records import UserScramCredentialRecord
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 
 def ask(node: SimNode, *names: str, version: int = 0) -> Any:

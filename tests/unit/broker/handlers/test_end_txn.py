@@ -6,8 +6,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, versions_of
-from tests.support.transactions import NodeProducer, control_markers
+from tests.support.coordinators.transactions import NodeProducer, control_markers
+from tests.support.nodes.sim_node import SimNode, versions_of
 
 
 @pytest.mark.parametrize("commit", [True, False])

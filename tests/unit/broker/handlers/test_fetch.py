@@ -17,9 +17,9 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.testing import FaultRule, FaultyFileSystem
 from crabka.testing.faulty_storage import FaultyStorageManager
-from tests.support.remote_reading import TIERED_SETTINGS, NodeTier, directory_tier, faulty_tier, tiered_topic
-from tests.support.replicas import fetch_as, give_followers
-from tests.support.sim_node import (
+from tests.support.coordinators.txn_partitions import end, fake_coordinator, transactional_batch
+from tests.support.coordinators.txn_partitions import produce as produce_transactional
+from tests.support.nodes.sim_node import (
     SimNode,
     WireClient,
     batch,
@@ -29,8 +29,8 @@ from tests.support.sim_node import (
     read_records,
     versions_of,
 )
-from tests.support.txn_partitions import end, fake_coordinator, transactional_batch
-from tests.support.txn_partitions import produce as produce_transactional
+from tests.support.storage.replicas import fetch_as, give_followers
+from tests.support.tiers.remote_reading import TIERED_SETTINGS, NodeTier, directory_tier, faulty_tier, tiered_topic
 
 
 @pytest.fixture

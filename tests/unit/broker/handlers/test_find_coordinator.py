@@ -8,8 +8,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.peer_brokers import FakeController
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.nodes.peer_brokers import FakeController
+from tests.support.nodes.sim_node import SimNode, versions_of
 
 
 def ask(node: SimNode, version: int, key_type: int = 0, key: str = "g") -> Any:

@@ -9,7 +9,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
 
 SET, DELETE, APPEND, SUBTRACT = 0, 1, 2, 3
 

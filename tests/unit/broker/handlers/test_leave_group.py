@@ -8,8 +8,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, find_coordinator, group_states
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.coordinators.members import NodeMember, find_coordinator, group_states
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 
 def leave(node: SimNode, version: int, *members: tuple[str, str | None], group_id: str = "g") -> Any:

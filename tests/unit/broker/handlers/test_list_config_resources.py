@@ -6,7 +6,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.nodes.sim_node import SimNode, versions_of
 
 
 def ask(node: SimNode, *kinds: int, version: int = 1) -> list[tuple[int, str]]:

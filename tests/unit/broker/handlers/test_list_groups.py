@@ -9,8 +9,8 @@ import pytest
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, find_coordinator
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.coordinators.members import NodeMember, find_coordinator
+from tests.support.nodes.sim_node import SimNode, versions_of
 
 
 def ask(node: SimNode, version: int = 5, states: tuple[str, ...] = (), types: tuple[str, ...] = ()) -> Any:

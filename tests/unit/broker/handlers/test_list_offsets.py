@@ -13,10 +13,10 @@ from crabka.protocol.message_types import ms
 from crabka.remote.errors import NotReadyError, RemoteBackendError
 from crabka.testing import FaultRule, FaultyFileSystem
 from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
-from tests.support.remote_reading import TIERED_SETTINGS, NodeTier, faulty_tier, tiered_topic
-from tests.support.replicas import fetch_as, give_followers
-from tests.support.sim_node import SimNode, batch, row, versions_of
-from tests.support.txn_partitions import end, fake_coordinator, produce, transactional_batch
+from tests.support.coordinators.txn_partitions import end, fake_coordinator, produce, transactional_batch
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
+from tests.support.storage.replicas import fetch_as, give_followers
+from tests.support.tiers.remote_reading import TIERED_SETTINGS, NodeTier, faulty_tier, tiered_topic
 
 T0 = 1_767_225_600_000
 
@@ -191,7 +191,7 @@ def test_what_is_pending_is_unknown_while_nothing_is_known_of_the_tier(tiered_no
     tiered_topic(tiered_node, "t")
     tier = NodeTier(tiered_node)
     tier.tier("t")
-    tiered_node.context.partitions.by_name("t", 0).log.highest_remote_offset = -1
+    tiered_node.context.partitions.by_name("t", 0).log.tiering.note_remote_offset(-1)
     assert find(tiered_node, -6) == (ErrorCode.none, -1, -1)
     tier.close()
 

@@ -10,7 +10,7 @@ import pytest
 from crabka.broker.handlers import metadata
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import CLUSTER_ID, NODE_HOST, SimNode, row, versions_of
+from tests.support.nodes.sim_node import CLUSTER_ID, NODE_HOST, SimNode, row, versions_of
 
 
 def ask(node: SimNode, *names: str | uuid.UUID, version: int = 12, create: bool = False, **options: Any) -> Any:

@@ -8,8 +8,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 
 def delete(node: SimNode, topic: str = "t", partition: int = 0, group_id: str = "g", version: int = 0) -> Any:

@@ -10,8 +10,8 @@ from crabka.broker.groups.offsets import CommittedOffset
 from crabka.broker.groups.opaque import OpaqueGroup, OpaqueType
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, find_coordinator
-from tests.support.sim_node import Row, SimNode, row, versions_of
+from tests.support.coordinators.members import NodeMember, find_coordinator
+from tests.support.nodes.sim_node import Row, SimNode, row, versions_of
 
 ALL = "all"
 

@@ -6,8 +6,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.replicas import give_followers
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
+from tests.support.storage.replicas import give_followers
 
 
 def end_of(

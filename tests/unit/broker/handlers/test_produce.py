@@ -20,10 +20,10 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from crabka.records.record import decode_records
 from crabka.testing import FaultyFileSystem, disk_failure
-from tests.support.bombs import bomb
-from tests.support.logs import make_batch
-from tests.support.replicas import fetch_as, give_followers, replicated_image
-from tests.support.sim_node import SimNode, WireClient, batch, build, produce_body, row, versions_of
+from tests.support.faults.bombs import bomb
+from tests.support.nodes.sim_node import SimNode, WireClient, batch, build, produce_body, row, versions_of
+from tests.support.storage.replicas import fetch_as, give_followers, replicated_image
+from tests.support.storage.small import make_batch
 
 
 @pytest.fixture
@@ -245,8 +245,8 @@ def test_an_offset_that_holds_another_record_by_now_is_not_acknowledged(node: Si
     def cut_and_fill() -> None:
         partition = node.context.partitions.by_name("t", 0)
         give_followers(node, "t", leader=2)
-        partition.log.truncate_to(0)
-        partition.log.append_as_follower(make_batch(1, leader_epoch=partition.leader_epoch))
+        partition.log.truncation.truncate_to(0)
+        partition.log.copying.append_as_follower(make_batch(1, leader_epoch=partition.leader_epoch))
         partition.log.set_high_watermark(1)
         if leads_again:
             give_followers(node, "t")
@@ -267,8 +267,8 @@ def test_another_epoch_between_a_queued_append_and_its_answer_is_noticed(
         result = await append_in_thread(*arguments, **options)
         # The task that waits for this one runs later.
         give_followers(node, topic, leader=2)
-        partition.log.truncate_to(0)
-        partition.log.append_as_follower(make_batch(1, leader_epoch=partition.leader_epoch))
+        partition.log.truncation.truncate_to(0)
+        partition.log.copying.append_as_follower(make_batch(1, leader_epoch=partition.leader_epoch))
         partition.log.set_high_watermark(1)
         give_followers(node, topic)
         return result

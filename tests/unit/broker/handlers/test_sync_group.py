@@ -8,8 +8,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.groups import NodeMember, find_coordinator
-from tests.support.sim_node import SimNode, versions_of
+from tests.support.coordinators.members import NodeMember, find_coordinator
+from tests.support.nodes.sim_node import SimNode, versions_of
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.SYNC_GROUP))

@@ -12,10 +12,16 @@ from crabka.broker.groups.shard import OFFSETS_TOPIC
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.groups import NodeMember, fetch_offset, find_coordinator, group_states
-from tests.support.moving_partitions import HeldWatermark
-from tests.support.sim_node import SimNode, row, versions_of
-from tests.support.txn_partitions import PRODUCER_ID, TRANSACTIONAL_ID, FakeCoordinator, end, fake_coordinator
+from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, group_states
+from tests.support.coordinators.txn_partitions import (
+    PRODUCER_ID,
+    TRANSACTIONAL_ID,
+    FakeCoordinator,
+    end,
+    fake_coordinator,
+)
+from tests.support.moves.partitions import HeldWatermark
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 
 def commit(node: SimNode, offset: int = 5, *, version: int = 5, **fields: Any) -> ErrorCode:

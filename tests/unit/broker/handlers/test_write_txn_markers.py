@@ -6,8 +6,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, row, versions_of
-from tests.support.txn_partitions import PRODUCER_ID, end, fake_coordinator, produce, transactional_batch
+from tests.support.coordinators.txn_partitions import PRODUCER_ID, end, fake_coordinator, produce, transactional_batch
+from tests.support.nodes.sim_node import SimNode, row, versions_of
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.WRITE_TXN_MARKERS))

@@ -17,7 +17,7 @@ from crabka.log.dirs.meta_properties import write_meta_properties
 from crabka.ports import Runtime
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from crabka.vfs import read_file
-from tests.support.rotting import rot
+from tests.support.faults.rotting import rot
 
 
 class FakeQuorum:

@@ -13,9 +13,9 @@ from crabka.log.healing.damage import DamagedRange
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import append, make_batch, make_context, open_test_log
-from tests.support.rotting import check_and_repair, flip
+from tests.support.faults.rotting import check_and_repair, flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import append, make_batch, make_context, open_test_log
 
 
 class LogSource:
@@ -54,7 +54,7 @@ def filled(seed: int = 1) -> tuple[MemoryFileSystem, PartitionLog]:
 
 def mend(log: PartitionLog, damaged: DamagedRange, *sources: RepairSource) -> tuple[str, list[str]]:
     loop = VirtualTimeLoop()
-    runtime = Runtime(SimulatedClock(loop), random.Random(1), InlineThreads(loop), log._context.fs, network=None)  # type: ignore[arg-type]
+    runtime = Runtime(SimulatedClock(loop), random.Random(1), InlineThreads(loop), log.state.context.fs, network=None)  # type: ignore[arg-type]
     partition = Partition(log.topic, log.partition, uuid.UUID(int=1), log, None)  # type: ignore[arg-type]
     mender = RangeMender(runtime, FixedSources(*sources))  # type: ignore[arg-type]
     try:
@@ -66,11 +66,11 @@ def mend(log: PartitionLog, damaged: DamagedRange, *sources: RepairSource) -> tu
 def damaged_log() -> tuple[MemoryFileSystem, PartitionLog, DamagedRange]:
     fs, log = filled()
     base = log.segment_base_offsets[1]
-    path = log.segment_of(base).log_path
+    path = log.healing.segment_of(base).log_path
     file = fs.open(path)
     file.pwritev([bytes(500)], 150)
     check_and_repair(log, base)
-    (damaged,) = log.damage
+    (damaged,) = log.healing.damage
     return fs, log, damaged
 
 
@@ -80,11 +80,11 @@ def test_a_range_of_many_batches_is_fetched_and_put_back_durably() -> None:
     source = LogSource(other)
     assert mend(log, damaged, source) == ("a copy", [])
     assert len(source.fetched) > 1
-    path = log.segment_of(damaged.base_offset).log_path
-    right = other._context.fs.open(path).pread(other.segment_of(damaged.base_offset).size, 0)
+    path = log.healing.segment_of(damaged.base_offset).log_path
+    right = other.state.context.fs.open(path).pread(other.healing.segment_of(damaged.base_offset).size, 0)
     assert fs.open(path).pread(len(right), 0) == right
     check_and_repair(log, damaged.base_offset)
-    assert not log.is_damaged
+    assert not log.healing.is_damaged
 
 
 def test_sources_that_are_of_no_use_are_passed_over() -> None:
@@ -93,7 +93,7 @@ def test_sources_that_are_of_no_use_are_passed_over() -> None:
     _, different = filled(seed=2)
     shorter = open_test_log(config=SMALL_SEGMENTS)
     rotten_fs, rotten = filled()
-    flip(rotten_fs, rotten.segment_of(damaged.base_offset).log_path, 200)
+    flip(rotten_fs, rotten.healing.segment_of(damaged.base_offset).log_path, 200)
     source, reasons = mend(
         log,
         damaged,
@@ -109,7 +109,7 @@ def test_sources_that_are_of_no_use_are_passed_over() -> None:
 
 def test_without_a_source_nothing_is_changed() -> None:
     fs, log, damaged = damaged_log()
-    path = log.segment_of(damaged.base_offset).log_path
+    path = log.healing.segment_of(damaged.base_offset).log_path
     before = fs.open(path).pread(10_000, 0)
     assert mend(log, damaged) == ("", ["what is left of them: no single change of a byte makes the checksum fit"])
     assert fs.open(path).pread(10_000, 0) == before
@@ -122,11 +122,11 @@ def test_a_history_of_another_epoch_is_refused() -> None:
     for _ in range(5):
         append(log, make_batch(2), leader_epoch=3)
         append(other, make_batch(2), leader_epoch=4)
-    path = log.segment_of(0).log_path
+    path = log.healing.segment_of(0).log_path
     for position in (70, 75, 80):
         flip(context.fs, path, position)
     check_and_repair(log, 0)
-    (damaged,) = log.damage
+    (damaged,) = log.healing.damage
     source, reasons = mend(log, damaged, LogSource(other))
     assert source == ""
     assert "leader epoch 4" in reasons[0]
@@ -147,30 +147,30 @@ class AbsentSource:
 def damaged_in_one_byte() -> tuple[MemoryFileSystem, PartitionLog, DamagedRange, bytes]:
     fs, log = filled()
     base = log.segment_base_offsets[1]
-    path = log.segment_of(base).log_path
-    right = fs.open(path).pread(log.segment_of(base).size, 0)
+    path = log.healing.segment_of(base).log_path
+    right = fs.open(path).pread(log.healing.segment_of(base).size, 0)
     flip(fs, path, 150, 0x24)
     check_and_repair(log, base)
-    (damaged,) = log.damage
+    (damaged,) = log.healing.damage
     return fs, log, damaged, right
 
 
 def test_one_wrong_byte_is_corrected_when_no_other_copy_has_the_batch() -> None:
     fs, log, damaged, right = damaged_in_one_byte()
     rotten_fs, rotten = filled()
-    flip(rotten_fs, rotten.segment_of(damaged.base_offset).log_path, 160)
+    flip(rotten_fs, rotten.healing.segment_of(damaged.base_offset).log_path, 160)
     source, reasons = mend(log, damaged, AbsentSource(may_come_back=False), LogSource(rotten, "rotten"))
     assert source.startswith("their own checksum, as no other copy has them (byte 150 from")
     assert len(reasons) == 2
-    assert fs.open(log.segment_of(damaged.base_offset).log_path).pread(len(right), 0) == right
+    assert fs.open(log.healing.segment_of(damaged.base_offset).log_path).pread(len(right), 0) == right
     check_and_repair(log, damaged.base_offset)
-    assert not log.is_damaged
+    assert not log.healing.is_damaged
 
 
 def test_nothing_is_corrected_while_a_replica_that_is_in_sync_is_away() -> None:
     fs, log, damaged, right = damaged_in_one_byte()
     assert mend(log, damaged, AbsentSource(may_come_back=True))[0] == ""
-    assert fs.open(log.segment_of(damaged.base_offset).log_path).pread(len(right), 0) != right
+    assert fs.open(log.healing.segment_of(damaged.base_offset).log_path).pread(len(right), 0) != right
 
 
 def test_another_copy_comes_before_a_correction() -> None:

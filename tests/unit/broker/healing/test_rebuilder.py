@@ -19,9 +19,9 @@ from crabka.metadata.topics import PartitionImage
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
-from tests.support.log_managers import CONFIG
-from tests.support.logs import append, make_batch
+from tests.support.quorum.images import cluster, partition_of, topic_id_of, with_partition, with_partitions
+from tests.support.storage.managers import CONFIG
+from tests.support.storage.small import append, make_batch
 
 NODE = 1
 FENCE_MS = 9000

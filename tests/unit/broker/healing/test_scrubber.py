@@ -21,10 +21,10 @@ from crabka.log.healing.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
-from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
 from tests.support.async_tests import run_with
-from tests.support.log_managers import TOPIC_ID, partition
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
+from tests.support.storage.managers import TOPIC_ID, partition
 
 SETTINGS = ScrubSettings(
     is_enabled=True, interval_ms=3_600_000, max_bytes_per_second=1_000_000, max_cpu_percent=5, trigger=""
@@ -42,17 +42,17 @@ class CopyingMender:
 
     def remember(self, log: PartitionLog) -> None:
         for base in log.segment_base_offsets:
-            segment = log.segment_of(base)
+            segment = log.healing.segment_of(base)
             self.copies[segment.log_path] = self._fs.open(segment.log_path).pread(segment.size, 0)
 
     async def mend(self, partition: Partition, damaged: DamagedRange) -> tuple[str, list[str]]:
         self.calls.append(damaged)
         log = partition.log
-        target = log.begin_check(damaged.base_offset)
-        copy = self.copies.get(log.segment_of(damaged.base_offset).log_path)
+        target = log.healing.begin_check(damaged.base_offset)
+        copy = self.copies.get(log.healing.segment_of(damaged.base_offset).log_path)
         if target is None or copy is None:
             return "", [self.refusal]
-        assert log.patch(target, damaged, copy[damaged.position : damaged.end_position])
+        assert log.healing.patch(target, damaged, copy[damaged.position : damaged.end_position])
         return "a copy", []
 
 
@@ -67,7 +67,7 @@ class FakeRebuilder:
         if self.refusal:
             raise RebuildRefusedError(self.refusal)
         self.rebuilt.append(partition)
-        partition.log.truncate_fully(partition.log.log_start_offset)
+        partition.log.truncation.truncate_fully(partition.log.log_start_offset)
 
 
 class FakeDirFiles:
@@ -172,13 +172,13 @@ def test_damage_is_found_and_repaired_and_each_is_said_once(caplog: pytest.LogCa
         log = bench.log(1)
         aborted = all_aborted(log)
         base = log.segment_base_offsets[1]
-        flip(bench.fs, log.segment_of(base).log_path, 100)
-        flip(bench.fs, f"{log.segment_of(0).stem}.index", 2)
-        bench.fs.unlink(f"{log.segment_of(0).stem}.timeindex")
+        flip(bench.fs, log.healing.segment_of(base).log_path, 100)
+        flip(bench.fs, f"{log.healing.segment_of(0).stem}.index", 2)
+        bench.fs.unlink(f"{log.healing.segment_of(0).stem}.timeindex")
         await one_pass(bench)
         stats = bench.scrubber.stats
         assert (stats.ranges_found, stats.ranges_repaired, stats.files_repaired) == (1, 1, 1)
-        assert not log.is_damaged
+        assert not log.healing.is_damaged
         assert all_aborted(log) == aborted
         await one_pass(bench)
         assert (stats.ranges_found, stats.files_repaired) == (1, 1)
@@ -192,14 +192,14 @@ def test_what_nobody_else_has_is_named_once_and_tried_again(caplog: pytest.LogCa
     async def scenario(bench: ScrubBench) -> None:
         log = bench.log()
         copies, bench.mender.copies = bench.mender.copies, {}
-        flip(bench.fs, log.segment_of(0).log_path, 100)
+        flip(bench.fs, log.healing.segment_of(0).log_path, 100)
         await one_pass(bench)
         await asyncio.sleep(60)
-        assert log.is_damaged
+        assert log.healing.is_damaged
         assert len(bench.mender.calls) > 3
         bench.mender.copies = copies
         await asyncio.sleep(20)
-        assert not log.is_damaged
+        assert not log.healing.is_damaged
 
     run(scenario)
     errors = [record.getMessage() for record in caplog.records if record.levelname == "ERROR"]
@@ -212,7 +212,7 @@ def test_what_nobody_else_has_is_named_once_and_tried_again(caplog: pytest.LogCa
 async def test_what_is_suspected_is_checked_at_once_but_not_for_each_report(bench: ScrubBench, /) -> None:
     bench.settings = SETTINGS._replace(is_enabled=False)
     log = bench.log()
-    segment = next(each for each in log._segments if each.aborted())
+    segment = next(each for each in log.state.segments if each.aborted())
     flip(bench.fs, f"{segment.stem}.txnindex", 9)
     segment.forget_aborted()
     for _ in range(5):
@@ -239,7 +239,7 @@ async def test_a_changed_trigger_starts_a_pass(bench: ScrubBench, /) -> None:
 
 @run_with(run)
 async def test_a_log_that_goes_away_is_left_alone(bench: ScrubBench, /) -> None:
-    flip(bench.fs, bench.log().segment_of(0).log_path, 100)
+    flip(bench.fs, bench.log().healing.segment_of(0).log_path, 100)
     bench.logs.delete(partition(0))
     bench.scrubber.suspect(partition(0), 0, "somebody says so")
     await one_pass(bench)
@@ -258,17 +258,17 @@ async def test_a_node_that_starts_without_logs_checks_those_that_come(bench: Scr
 def test_a_replica_begins_anew_only_if_others_have_what_does_not_fit_here(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: ScrubBench) -> None:
         bench.mender.copies = {}
-        flip(bench.fs, bench.log().segment_of(0).log_path, 100)
+        flip(bench.fs, bench.log().healing.segment_of(0).log_path, 100)
         await one_pass(bench)
         assert bench.rebuilder.rebuilt == []
         bench.mender.refusal = "broker 2: what is there does not fit"
         bench.rebuilder.refusal = "0 other replicas are in sync"
         await asyncio.sleep(15)
-        assert bench.log().is_damaged
+        assert bench.log().healing.is_damaged
         bench.rebuilder.refusal = ""
         await asyncio.sleep(15)
         assert [each.log for each in bench.rebuilder.rebuilt] == [bench.log()]
-        assert not bench.log().is_damaged
+        assert not bench.log().healing.is_damaged
 
     run(scenario)
     assert caplog.text.count("gave up its part") == 1

@@ -7,21 +7,21 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.broker.healing.sources import FETCH_BYTES, PartitionSources, ReplicaSource, SourceError, TierSource
 from crabka.broker.partition.partition import Partition
 from crabka.broker.tiering.read.reader import RemoteFetch, RemoteRecords
 from crabka.config.topic import TopicConfig
 from crabka.ports import FileRange
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot import RecordParts
 from crabka.remote.errors import RemoteStorageError
 from crabka.testing import InlineThreads, MemoryFileSystem, VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.images import topic_id_of, with_partitions
-from tests.support.logs import make_batch, open_test_log
-from tests.support.peer_brokers import OWN_ID, PeerWorld, among_peers
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.nodes.peer_brokers import OWN_ID, PeerWorld, among_peers
+from tests.support.quorum.images import topic_id_of, with_partitions
+from tests.support.storage.small import make_batch, open_test_log
 
 RECORDS = make_batch(2, base_offset=5)
 

@@ -8,15 +8,15 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, RequestTimeoutError
 from crabka.metadata.cluster import Endpoint
 from crabka.metadata.delta import MetadataDelta
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.images import cluster
-from tests.support.peer_brokers import PORT, PeerWorld, among_peers
-from tests.support.scripted_broker import NO_ANSWER, Later, ReceivedRequest, ScriptedBroker
+from tests.support.clients.scripted_broker import NO_ANSWER, Later, ReceivedRequest, ScriptedBroker
+from tests.support.nodes.peer_brokers import PORT, PeerWorld, among_peers
+from tests.support.quorum.images import cluster
 
 
 def build(types: MessageTypes) -> Any:

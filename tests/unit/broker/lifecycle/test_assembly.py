@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
 
 
 def test_settings_that_change_while_it_runs_reach_the_parts(node: SimNode) -> None:

@@ -12,8 +12,8 @@ from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing import FaultRule, FaultyFileSystem
-from tests.support.replicas import give_followers
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
+from tests.support.storage.replicas import give_followers
 
 HOUR_MS = 3_600_000
 

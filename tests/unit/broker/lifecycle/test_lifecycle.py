@@ -20,7 +20,7 @@ from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 from tests.support.async_tests import run_with
-from tests.support.controllers import ControllerInProcess
+from tests.support.nodes.controller_stand_in import ControllerInProcess
 
 DIRECTORY = uuid.UUID(int=1000)
 BROKER = StartingBroker(

@@ -24,11 +24,11 @@ from crabka.quorum.formatting import format_storage
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.async_tests import run_with
-from tests.support.following import TOPIC, FollowerWorld, follow
-from tests.support.images import partition_of, topic_id_of, with_partition, with_partitions
-from tests.support.logs import append, make_batch
-from tests.support.sim_node import SimNode, batch, row
-from tests.support.tiered_node import manager_of, tiered_node
+from tests.support.nodes.follower import TOPIC, FollowerWorld, follow
+from tests.support.nodes.sim_node import SimNode, batch, row
+from tests.support.nodes.tiered import manager_of, tiered_node
+from tests.support.quorum.images import partition_of, topic_id_of, with_partition, with_partitions
+from tests.support.storage.small import append, make_batch
 
 DIRS = ("/d1", "/d2")
 

@@ -8,7 +8,7 @@ from crabka.log.cleaner.cleaner import CleanerStats
 from crabka.log.recovery.cuts import CutStats, LogCut
 from crabka.protocol.apis import ApiKey
 from crabka.serving.metrics import NodeMetrics
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
 
 
 def test_a_new_node_has_nothing_to_tell() -> None:

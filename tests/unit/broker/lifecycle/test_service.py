@@ -15,7 +15,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.records.record import decode_records
-from tests.support.sim_node import NODE_HOST, SimNode, row
+from tests.support.nodes.sim_node import NODE_HOST, SimNode, row
 
 METADATA_LOG = "/d1/__cluster_metadata-0/00000000000000000000.log"
 

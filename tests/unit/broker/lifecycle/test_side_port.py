@@ -8,7 +8,7 @@ from collections.abc import Iterator
 import pytest
 
 from crabka.broker.lifecycle.side_port import IDLE_TIMEOUT_S, MAX_REQUEST_BYTES
-from tests.support.sim_node import CLIENT_HOST, NODE_HOST, SimNode
+from tests.support.nodes.sim_node import CLIENT_HOST, NODE_HOST, SimNode
 
 
 @pytest.fixture

@@ -6,8 +6,8 @@ import uuid
 
 from crabka.broker.logdirs.assembly import build_resolution
 from crabka.ids import TopicPartition
-from tests.support.moving import TWO_DIRS, place_of, throttle
-from tests.support.sim_node import SimNode
+from tests.support.moves.node import TWO_DIRS, place_of, throttle
+from tests.support.nodes.sim_node import SimNode
 
 
 def test_the_limit_of_moves_follows_the_settings() -> None:

@@ -12,7 +12,7 @@ from typing import Any
 from crabka.broker.logdirs.assignments import DirectoryAssignments
 from crabka.metadata.image import MetadataImage
 from crabka.testing import VirtualTimeLoop
-from tests.support.images import cluster, partition_of, with_partition, with_topic
+from tests.support.quorum.images import cluster, partition_of, with_partition, with_topic
 
 OTHER = uuid.UUID(int=2001)
 

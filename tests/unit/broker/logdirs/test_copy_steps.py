@@ -10,8 +10,8 @@ from crabka.broker.logdirs.copy_steps import CopyBytes, FinishSegment, SyncCopy,
 from crabka.broker.logdirs.disk_errors import SourceChangedError, has_no_room
 from crabka.errors import StorageError
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem, no_space
-from tests.support.logs import LOG_DIR, append, make_batch
-from tests.support.mirrors import TARGET_DIR, Mirror
+from tests.support.moves.mirrors import TARGET_DIR, Mirror
+from tests.support.storage.small import LOG_DIR, append, make_batch
 
 
 def filled(count: int = 20) -> Mirror:
@@ -47,8 +47,8 @@ def test_a_full_target_is_told_apart() -> None:
 
 def test_a_source_that_fails_is_blamed() -> None:
     mirror = filled()
-    mirror.log._context.fs = FaultyFileSystem(mirror.memory, [FaultRule(operation="open", error=errno.EIO)])
-    mirror.log._context.handles.forget(f"{LOG_DIR}/orders-0/{0:020d}.log")
+    mirror.log.state.context.fs = FaultyFileSystem(mirror.memory, [FaultRule(operation="open", error=errno.EIO)])
+    mirror.log.state.context.handles.forget(f"{LOG_DIR}/orders-0/{0:020d}.log")
     step = mirror.copy.next_step()
     assert step is not None
     with pytest.raises(StorageError) as raised:
@@ -60,8 +60,8 @@ def test_a_segment_that_is_gone_is_chosen_anew() -> None:
     mirror = filled()
     step = mirror.copy.next_step()
     assert step is not None
-    mirror.log.delete_records_before(-1)
-    mirror.log.delete_below_log_start(0)
+    mirror.log.retention.delete_records_before(-1)
+    mirror.log.retention.delete_below_log_start(0)
     with pytest.raises(SourceChangedError):
         step.run()
     mirror.catch_up()

@@ -9,8 +9,8 @@ import pytest
 
 from crabka.broker.logdirs.future_log import FutureLog
 from crabka.config.topic import TopicConfig
-from tests.support.logs import ProducerFields, append, make_batch
-from tests.support.mirrors import COPY_PATH, TARGET_DIR, Mirror
+from tests.support.moves.mirrors import COPY_PATH, TARGET_DIR, Mirror
+from tests.support.storage.small import ProducerFields, append, make_batch
 
 
 def filled(count: int = 40) -> Mirror:
@@ -67,8 +67,8 @@ def test_what_is_appended_and_rolled_meanwhile_comes_along() -> None:
 def test_segments_that_retention_drops_go_from_the_copy() -> None:
     mirror = filled()
     mirror.catch_up()
-    mirror.log.delete_records_before(25)
-    mirror.log.delete_below_log_start(0)
+    mirror.log.retention.delete_records_before(25)
+    mirror.log.retention.delete_below_log_start(0)
     mirror.catch_up()
     mirror.assert_same()
     assert min(mirror.copy.mirrored) > 0
@@ -79,8 +79,8 @@ def test_a_copy_that_the_log_start_has_passed_begins_there() -> None:
     mirror.step()
     append(mirror.log, make_batch(1, producer=ProducerFields(1, 0, 8)))
     mirror.log.roll(0)
-    mirror.log.delete_records_before(-1)
-    mirror.log.delete_below_log_start(0)
+    mirror.log.retention.delete_records_before(-1)
+    mirror.log.retention.delete_below_log_start(0)
     mirror.catch_up()
     assert list(mirror.copy.mirrored) == [9]
     assert mirror.copy.offset_lag == 0
@@ -91,7 +91,7 @@ def test_a_copy_that_the_log_start_has_passed_begins_there() -> None:
 def test_a_truncation_cuts_the_copy_before_anything_else(offset: int) -> None:
     mirror = filled()
     mirror.catch_up()
-    mirror.log.truncate_to(offset)
+    mirror.log.truncation.truncate_to(offset)
     assert mirror.copy.end_offset <= mirror.log.log_end_offset
     for number in range(mirror.log.log_end_offset, 45):
         append(mirror.log, make_batch(1, value_bytes=11, producer=ProducerFields(1, 0, number)), leader_epoch=9)
@@ -105,7 +105,7 @@ def test_a_step_that_a_truncation_overtakes_does_not_count() -> None:
     step = mirror.copy.next_step()
     assert step is not None
     step.run()
-    mirror.log.truncate_to(2)
+    mirror.log.truncation.truncate_to(2)
     append(mirror.log, make_batch(1, value_bytes=12, producer=ProducerFields(1, 0, 2)))
     mirror.copy.note(step)
     assert mirror.copy.size_bytes == 0

@@ -3,8 +3,8 @@
 from __future__ import annotations
 
 from crabka.broker.logdirs.move_host import PausableCleaner, ReplicaAssignments
-from tests.support.moving import TWO_DIRS
-from tests.support.sim_node import SimNode
+from tests.support.moves.node import TWO_DIRS
+from tests.support.nodes.sim_node import SimNode
 
 
 def test_a_node_gives_its_moves_what_they_need() -> None:

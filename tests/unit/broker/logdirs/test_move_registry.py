@@ -13,8 +13,8 @@ from crabka.errors import InvariantError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.moving import TWO_DIRS, alter, fill, log_names, other_dir, place_of, settle, throttle
-from tests.support.sim_node import SimNode, row
+from tests.support.moves.node import TWO_DIRS, alter, fill, log_names, other_dir, place_of, settle, throttle
+from tests.support.nodes.sim_node import SimNode, row
 
 THREE_DIRS = ("/d1", "/d2", "/d3")
 

@@ -12,8 +12,8 @@ from crabka.broker.logdirs.move_events import MoveState
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, disk_failure, no_space
-from tests.support.moving import TWO_DIRS, InterruptedNode, alter, fill, log_names, other_dir, place_of, settle
-from tests.support.sim_node import SimNode, batch, build, produce_body, row
+from tests.support.moves.node import TWO_DIRS, InterruptedNode, alter, fill, log_names, other_dir, place_of, settle
+from tests.support.nodes.sim_node import SimNode, batch, build, produce_body, row
 
 PLACES = (
     "move.after_future_created",

@@ -16,8 +16,8 @@ from crabka.errors import OperationError
 from crabka.log.partition.decompression import MAX_DECOMPRESSED_BYTES
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.replicas import replicated_image
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
+from tests.support.storage.replicas import replicated_image
 
 HEADER = parse_header(batch(b"a"))
 

@@ -11,8 +11,9 @@ from crabka.broker.replication.follower_progress import FollowerFetch
 from crabka.broker.replication.isr_state import ProposalFate
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
+from crabka.log.partition.healing import LogHealing
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.replicas import LedPartition, replicated_image
+from tests.support.storage.replicas import LedPartition, replicated_image
 
 
 def code_of(caught: pytest.ExceptionInfo[OperationError]) -> ErrorCode:
@@ -60,9 +61,7 @@ def test_a_follower_that_cannot_use_what_it_gets_makes_the_leader_suspect_its_ow
     led = LedPartition()
     led.append(3)
     reported: list[tuple[int, str]] = []
-    monkeypatch.setattr(
-        type(led.partition.log), "report_damage_at", lambda _log, offset, reason: reported.append((offset, reason))
-    )
+    monkeypatch.setattr(LogHealing, "report_damage_at", lambda _log, offset, reason: reported.append((offset, reason)))
     for _ in range(3):
         led.fetch(2, 1)
     assert reported == []
@@ -221,7 +220,7 @@ def test_the_low_watermark_is_the_lowest_of_the_living() -> None:
     led.append(3)
     led.fetch(2, 3)
     led.fetch(3, 3)
-    led.partition.log.delete_records_before(2)
+    led.partition.log.retention.delete_records_before(2)
     assert led.partition.followers.low_watermark() == 0
     led.fetch(2, 3, log_start=2)
     assert led.partition.followers.low_watermark() == 0

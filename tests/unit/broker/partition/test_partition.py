@@ -8,9 +8,9 @@ from crabka.broker.partition.partition import Partition, RequiredOffset
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.logs import make_batch
-from tests.support.replicas import EPOCH, LedPartition, replicated_image
-from tests.support.sim_node import SimNode, batch
+from tests.support.nodes.sim_node import SimNode, batch
+from tests.support.storage.replicas import EPOCH, LedPartition, replicated_image
+from tests.support.storage.small import make_batch
 
 
 @pytest.fixture
@@ -125,7 +125,7 @@ def test_older_metadata_of_the_same_epoch_changes_nothing() -> None:
 def test_a_new_leader_keeps_the_high_watermark_it_had_as_follower() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     log = led.partition.log
-    log.append_as_follower(make_batch(5, leader_epoch=4))
+    log.copying.append_as_follower(make_batch(5, leader_epoch=4))
     log.set_high_watermark(3)
     led.become(replicated_image())
     assert led.high_watermark == 3

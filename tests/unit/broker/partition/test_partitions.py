@@ -11,7 +11,7 @@ from crabka.broker.partition.partition import Partition
 from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import cluster, with_topic
+from tests.support.quorum.images import cluster, with_topic
 
 TOPIC_ID = uuid.UUID(int=7)
 

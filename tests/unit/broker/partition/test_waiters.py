@@ -11,8 +11,8 @@ from crabka.broker.partition.purgatory import Delayed, EnoughBytes, ReachedOffse
 from crabka.broker.partition.waiters import LEADERSHIP_LOST
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.logs import make_batch
-from tests.support.replicas import EPOCH, LedPartition, replicated_image
+from tests.support.storage.replicas import EPOCH, LedPartition, replicated_image
+from tests.support.storage.small import make_batch
 
 
 def in_loop(test: Callable[[], Coroutine[Any, Any, None]]) -> None:
@@ -94,7 +94,7 @@ def test_consumers_hear_of_bytes_when_they_are_readable_and_followers_when_they_
 
 def test_a_rise_that_is_told_is_never_told_as_nothing() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
-    led.partition.log.append_as_follower(make_batch(5, leader_epoch=4))
+    led.partition.log.copying.append_as_follower(make_batch(5, leader_epoch=4))
     led.become(replicated_image())
     consumer, _ = waiting(led)
     led.fetch(2, 5)
@@ -109,7 +109,7 @@ def test_a_follower_tells_who_waits_of_its_progress() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     consumer, _ = waiting(led)
     batch = make_batch(4, leader_epoch=4)
-    led.partition.log.append_as_follower(batch)
+    led.partition.log.copying.append_as_follower(batch)
     led.partition.waiters.note_followed(len(batch))
     assert consumer.progress == []
     led.partition.log.set_high_watermark(4)
@@ -121,12 +121,12 @@ def test_a_truncation_begins_the_count_anew() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     consumer, _ = waiting(led)
     log = led.partition.log
-    log.append_as_follower(make_batch(4, leader_epoch=4))
+    log.copying.append_as_follower(make_batch(4, leader_epoch=4))
     log.set_high_watermark(4)
     led.partition.waiters.note_followed(100)
-    log.truncate_to(0)
+    log.truncation.truncate_to(0)
     led.partition.waiters.note_followed(0)
-    log.append_as_follower(make_batch(4, leader_epoch=4))
+    log.copying.append_as_follower(make_batch(4, leader_epoch=4))
     log.set_high_watermark(2)
     led.partition.waiters.note_followed(100)
     assert consumer.progress == [100, 50]

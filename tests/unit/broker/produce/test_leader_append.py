@@ -12,10 +12,10 @@ from crabka.broker.partition.append_queue import AppendQueue
 from crabka.log.producers.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
-from tests.support.moving_partitions import NOBODY, HeldWatermark, lead
-from tests.support.replicas import give_followers, replicated_image
-from tests.support.sim_node import SimNode, batch
-from tests.support.txn_partitions import transactional_batch
+from tests.support.coordinators.txn_partitions import transactional_batch
+from tests.support.moves.partitions import NOBODY, HeldWatermark, lead
+from tests.support.nodes.sim_node import SimNode, batch
+from tests.support.storage.replicas import give_followers, replicated_image
 
 
 def append(node: SimNode, records: bytes, terms: AppendTerms = ANY_TERMS, topic: str = "t") -> list[ErrorCode]:

@@ -7,8 +7,7 @@ import pytest
 from crabka.broker.handlers.produce import FIRST_VERSION_WITH_TOPIC_IDS
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, build, produce_body, row, versions_of
-from tests.support.txn_partitions import (
+from tests.support.coordinators.txn_partitions import (
     PRODUCER_ID,
     TRANSACTIONAL_ID,
     FakeCoordinator,
@@ -17,6 +16,7 @@ from tests.support.txn_partitions import (
     produce,
     transactional_batch,
 )
+from tests.support.nodes.sim_node import SimNode, build, produce_body, row, versions_of
 
 
 @pytest.fixture

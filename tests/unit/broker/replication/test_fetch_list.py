@@ -10,9 +10,9 @@ from crabka.broker.replication.follower_state import FetchPhase, LeaderRangeKnow
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.hot.follower_fetch import FetchedBody, FetchedPartition, FetchedTopic
 from tests.support.async_tests import run_with
-from tests.support.following import TOPIC, FollowerWorld, follow
-from tests.support.images import topic_id_of
-from tests.support.logs import append, make_batch
+from tests.support.nodes.follower import TOPIC, FollowerWorld, follow
+from tests.support.quorum.images import topic_id_of
+from tests.support.storage.small import append, make_batch
 
 TOPIC_ID = topic_id_of(TOPIC).bytes
 

@@ -9,9 +9,9 @@ import pytest
 from crabka.metadata.cluster import BrokerRegistration, ClusterImage, Endpoint
 from crabka.metadata.records import ConfigRecord
 from tests.support.async_tests import run_with
-from tests.support.following import PORT, FollowerWorld, follow
-from tests.support.images import applied
-from tests.support.logs import append, make_batch
+from tests.support.nodes.follower import PORT, FollowerWorld, follow
+from tests.support.quorum.images import applied
+from tests.support.storage.small import append, make_batch
 
 
 @run_with(follow)

@@ -6,9 +6,9 @@ from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_state import FollowerPosition
 from crabka.protocol.hot.follower_fetch import pack_fetch_partition
 from tests.support.async_tests import run_with
-from tests.support.following import FOLLOWER, TOPIC, FollowerWorld, follow
-from tests.support.images import topic_id_of
-from tests.support.logs import append, make_batch
+from tests.support.nodes.follower import FOLLOWER, TOPIC, FollowerWorld, follow
+from tests.support.quorum.images import topic_id_of
+from tests.support.storage.small import append, make_batch
 
 
 @run_with(follow)
@@ -16,7 +16,7 @@ async def test_a_request_says_where_the_log_ends_and_in_which_epoch(world: Follo
     world.place({"leader": -1}, {"leader": -1, "leader_epoch": 8})
     partition = world.partition(1)
     append(partition.log, make_batch(3), leader_epoch=6)
-    partition.log.delete_records_before(2)
+    partition.log.retention.delete_records_before(2)
     followed = FollowedPartition(partition, backoff_ms=100)
     assert followed.key == (topic_id_of(TOPIC).bytes, 1)
     assert (followed.leader_id, followed.leader_epoch) == (-1, 8)

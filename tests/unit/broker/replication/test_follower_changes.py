@@ -12,8 +12,8 @@ from crabka.log.dirs.dir_writer import MAX_HELD_BYTES
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
-from tests.support.following import FOLLOWER, FollowerWorld, follow
-from tests.support.logs import NOW_MS, append, make_batch, read_batches
+from tests.support.nodes.follower import FOLLOWER, FollowerWorld, follow
+from tests.support.storage.small import NOW_MS, append, make_batch, read_batches
 
 
 def fill(log: PartitionLog, *epochs: int) -> None:

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crabka.broker.replication.host import DEFAULT_MAX_LAG_MS, NO_HOST, ReplicaHost
 from crabka.broker.replication.throttle import LEADER_RATE
 from crabka.metadata.configs import ConfigResource, ConfigResourceType, ConfigsImage
-from tests.support.replicas import LedPartition, replicated_image
+from tests.support.storage.replicas import LedPartition, replicated_image
 
 
 def test_without_a_node_nobody_is_there_and_time_stands_still() -> None:

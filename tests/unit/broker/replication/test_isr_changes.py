@@ -16,7 +16,7 @@ from crabka.protocol.apis import request_types, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.replicas import LedPartition, replicated_image
+from tests.support.storage.replicas import LedPartition, replicated_image
 
 OTHER_TOPIC = uuid.UUID(int=78)
 Answer = Callable[[Any], Any]

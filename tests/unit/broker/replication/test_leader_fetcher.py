@@ -14,11 +14,11 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.async_tests import run_with
-from tests.support.following import FOLLOWER, TOPIC, FollowerWorld, ToyLeader, follow
-from tests.support.images import topic_id_of
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, read_batches
-from tests.support.remote_reading import HeldThreads, TierWorld
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.nodes.follower import FOLLOWER, TOPIC, FollowerWorld, ToyLeader, follow
+from tests.support.quorum.images import topic_id_of
+from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch, read_batches
+from tests.support.tiers.remote_reading import HeldThreads, TierWorld
 from tests.unit.broker.replication.test_leader_range import tier_led
 
 
@@ -31,7 +31,7 @@ def fill(log: PartitionLog, *epochs: int) -> None:
 def copy(source: PartitionLog, target: PartitionLog, count: int) -> None:
     """Give a log the first batches of another."""
     for _, batch in read_batches(source)[:count]:
-        target.append_as_follower(batch)
+        target.copying.append_as_follower(batch)
 
 
 async def leader_with(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, PartitionLog]:
@@ -249,7 +249,7 @@ async def test_the_log_start_follows_the_leaders(world: FollowerWorld, /) -> Non
     leader, log = await leader_with(world, 3, 3, 3)
     world.place({})
     await world.settle()
-    log.delete_records_before(6)
+    log.retention.delete_records_before(6)
     await world.settle()
     assert world.partition().log.log_start_offset == 6
     starts = [each.log_start_offset for r in leader.fetches for topic in r.body.topics for each in topic.partitions]
@@ -261,7 +261,7 @@ async def test_a_log_that_the_leader_has_left_behind_begins_anew(world: Follower
     _, log = await leader_with(world, 3, 3, 3)
     world.place({"leader": -1, "leader_epoch": 4})
     copy(log, world.partition().log, 1)
-    log.delete_records_before(6)
+    log.retention.delete_records_before(6)
     world.learn_leader(1, 5)
     await world.settle()
     own = world.partition().log
@@ -273,7 +273,7 @@ async def test_a_log_that_the_leader_has_left_behind_begins_anew(world: Follower
 @run_with(follow)
 async def test_a_leader_that_begins_inside_a_batch_sends_the_whole_batch(world: FollowerWorld, /) -> None:
     _, log = await leader_with(world, 3, 3, 3)
-    log.delete_records_before(4)
+    log.retention.delete_records_before(4)
     world.place({})
     await world.settle()
     own = world.partition().log
@@ -288,7 +288,7 @@ async def test_a_leader_that_has_less_decides(world: FollowerWorld, /) -> None:
     own = world.partition().log
     copy(log, own, 1)
     # Of an epoch that the leader cannot place: it has to be asked for its range.
-    own.append_as_follower(make_batch(3, base_offset=3, leader_epoch=9))
+    own.copying.append_as_follower(make_batch(3, base_offset=3, leader_epoch=9))
     world.learn_leader(1, 5)
     await world.settle()
     assert read_batches(own) == read_batches(log)
@@ -297,7 +297,7 @@ async def test_a_leader_that_has_less_decides(world: FollowerWorld, /) -> None:
 @run_with(follow)
 async def test_a_range_that_cannot_be_had_is_asked_for_again(world: FollowerWorld, /) -> None:
     leader, log = await leader_with(world, 3, 3)
-    log.delete_records_before(3)
+    log.retention.delete_records_before(3)
     leader.errors[-1] = ErrorCode.leader_not_available
     world.place({})
     await world.settle()

@@ -7,10 +7,10 @@ from crabka.clients.cluster.connection import Connection
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.following import FOLLOWER, PORT, FollowerWorld, ToyLeader, follow
-from tests.support.images import topic_id_of
-from tests.support.logs import NOW_MS, append, make_batch
-from tests.support.remote_reading import TierWorld
+from tests.support.nodes.follower import FOLLOWER, PORT, FollowerWorld, ToyLeader, follow
+from tests.support.quorum.images import topic_id_of
+from tests.support.storage.small import NOW_MS, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld
 
 
 async def connect(world: FollowerWorld) -> Connection:
@@ -31,7 +31,7 @@ async def led(world: FollowerWorld) -> tuple[ToyLeader, list[FollowedPartition]]
 @run_with(follow)
 async def test_the_range_of_many_partitions_takes_two_requests(world: FollowerWorld, /) -> None:
     leader, followed = await led(world)
-    leader.logs[world.partition().topic_id, 2].delete_records_before(4)
+    leader.logs[world.partition().topic_id, 2].retention.delete_records_before(4)
     connection = await connect(world)
     ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
     assert list(ranges.values()) == [LeaderRangeKnown(0, 0), LeaderRangeKnown(0, 3), LeaderRangeKnown(4, 6)]
@@ -55,7 +55,7 @@ async def test_a_partition_with_an_error_is_left_out(world: FollowerWorld, /) ->
 async def test_a_leader_that_names_no_offset_is_not_followed_there(world: FollowerWorld, /) -> None:
     leader, followed = await led(world)
     connection = await connect(world)
-    leader.logs[world.partition().topic_id, 1].log_end_offset = -1
+    leader.logs[world.partition().topic_id, 1].state.log_end_offset = -1
     ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
     assert [each.partition.index for each in ranges] == [0, 2]
     connection.close()
@@ -71,7 +71,7 @@ async def tier_led(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, TierW
         tier.log.roll(NOW_MS)
     tier.tier(limit=len(epochs) - 1)
     for _ in range(len(epochs) - 2):
-        tier.log.drop_oldest_tiered(1 << 62)
+        tier.log.retention.drop_oldest_tiered(1 << 62)
     leader.logs[topic_id_of("t"), 0] = tier.log
     return leader, tier, FollowedPartition(world.partition(0), backoff_ms=1)
 
@@ -79,7 +79,7 @@ async def tier_led(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, TierW
 @run_with(follow)
 async def test_a_follower_learns_behind_which_record_it_can_fetch(world: FollowerWorld, /) -> None:
     leader, tier, followed = await tier_led(world, 0, 0, 2, 4)
-    tier.log.delete_records_before(1)
+    tier.log.retention.delete_records_before(1)
     connection = await connect(world)
     known = await ask_leader_tiers(connection, FOLLOWER, [followed], skips_tiered=False)
     # The leader's disk begins at 6 with epoch 2; the record before is of epoch 0.

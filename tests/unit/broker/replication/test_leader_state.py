@@ -14,7 +14,7 @@ from crabka.errors import OperationError
 from crabka.metadata.cluster import BrokerRegistration
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import cluster
+from tests.support.quorum.images import cluster
 
 BROKERS = cluster(1, 2, 3).cluster.brokers
 ONE_MIN, TWO_MIN = ReplicationLimits(1, 1000), ReplicationLimits(2, 1000)

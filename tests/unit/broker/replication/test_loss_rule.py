@@ -6,7 +6,7 @@ from crabka.broker.replication.loss_rule import is_settled, must_stand_back
 from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
-from tests.support.images import cluster, partition_of, with_partitions
+from tests.support.quorum.images import cluster, partition_of, with_partitions
 
 ME = 1
 

@@ -6,8 +6,8 @@ import pytest
 
 from crabka.errors import ConfigError
 from crabka.remote.segments import RemoteLogSegmentState
-from tests.support.sim_node import SimNode, batch
-from tests.support.tiered_node import (
+from tests.support.nodes.sim_node import SimNode, batch
+from tests.support.nodes.tiered import (
     TIERED_TOPIC,
     delete_topic,
     fill,

@@ -11,13 +11,14 @@ import pytest
 from crabka.broker.tiering.manager import CLOSING_MS
 from crabka.broker.tiering.stats import REMOTE_COPY_LAG_BYTES
 from crabka.errors import InvariantError, StorageError
+from crabka.log.partition.tiering import LogTiering
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager, PartitionDump, RlmmCacheDump
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import ORDERS, STARTED
-from tests.support.tier_scene import GRACE_MS, SEGMENT_RECORDS, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import GRACE_MS, SEGMENT_RECORDS, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import ORDERS, STARTED
 
 
 @run_with(in_scene)
@@ -35,7 +36,7 @@ async def test_leadership_that_moves_back_and_forth_copies_everything_once(scene
     scene.check_tidy()
     ends = [end for _, end in scene.finished_ranges()]
     assert ends == sorted(set(ends))
-    assert all(broker.log.highest_remote_offset >= ends[-2] for broker in brokers)
+    assert all(broker.log.tiering.highest_remote_offset >= ends[-2] for broker in brokers)
 
 
 @run_with(in_scene)
@@ -132,7 +133,7 @@ async def test_disabling_with_deletion_empties_the_tier_and_the_log_begins_local
     broker.fill(3)
     broker.lead()
     await passes(3)
-    broker.log._drop_first(2, 0)
+    broker.log.retention._drop_first(2, 0)
     broker.set_topic(remote_storage_enable=False, remote_log_delete_on_disable=True)
     await passes(5)
     assert (scene.listed(), scene.store.segment_ids()) == ([], [])
@@ -141,7 +142,7 @@ async def test_disabling_with_deletion_empties_the_tier_and_the_log_begins_local
     broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
     await passes(5)
     assert scene.finished_ranges() == [(20, 29)]
-    assert broker.log.highest_remote_offset == 29
+    assert broker.log.tiering.highest_remote_offset == 29
 
 
 @run_with(in_scene)
@@ -191,7 +192,7 @@ async def test_enabling_again_waits_for_the_end_of_the_removal(scene: TierScene,
     broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
     await passes(5)
     # Nothing that is about to go counts as copied.
-    assert broker.log.highest_remote_offset == -1
+    assert broker.log.tiering.highest_remote_offset == -1
     scene.storage.remove(down)
     await passes(60)
     scene.check_tidy()
@@ -287,15 +288,15 @@ async def test_a_broker_that_hands_over_to_nobody_asks_nobody_and_stops_at_once(
 
 @pytest.mark.parametrize("error", [StorageError("/b1", "dead"), InvariantError("impossible")])
 @run_with(in_scene)
-async def test_failures_that_concern_the_node_are_told_to_it(scene: TierScene, /, error: Exception) -> None:
-
+async def test_failures_that_concern_the_node_are_told_to_it(
+    scene: TierScene, /, monkeypatch: pytest.MonkeyPatch, error: Exception
+) -> None:
     broker = scene.broker()
-    log: Any = broker.log
 
     def fail(*_arguments: object) -> None:
         raise error
 
-    log.tierable_segments = fail
+    monkeypatch.setattr(LogTiering, "tierable_segments", fail)
     broker.fill(1)
     broker.lead()
     await passes(2)
@@ -326,21 +327,21 @@ async def test_nothing_goes_by_metadata_that_another_history_revoked(scene: Tier
     broker.lead()
     await passes(3)
     log, now_ms = broker.log, scene.clock.now_ms()
-    assert log.highest_remote_offset == 3 * SEGMENT_RECORDS - 1
-    assert log.may_drop_tiered(now_ms)
+    assert log.tiering.highest_remote_offset == 3 * SEGMENT_RECORDS - 1
+    assert log.retention.may_drop_tiered(now_ms)
     metadata = broker.shared_metadata
     metadata.shared = None
     metadata.doubt()
-    assert not log.may_drop_tiered(now_ms)
+    assert not log.retention.may_drop_tiered(now_ms)
     await passes(3)
-    assert not log.may_drop_tiered(now_ms)
+    assert not log.retention.may_drop_tiered(now_ms)
     # The leader of the metadata topic never heard of the copies.
     scene.rlmm = InmemoryRemoteLogMetadataManager()
     metadata.shared = scene.rlmm
     scene.storage.add(StorageFault(operation="copy_log_segment_data", error=RemoteBackendError("down")))
     await passes(30)
-    assert log.highest_remote_offset == -1
-    assert not log.may_drop_tiered(now_ms)
+    assert log.tiering.highest_remote_offset == -1
+    assert not log.retention.may_drop_tiered(now_ms)
 
 
 @run_with(in_scene)
@@ -354,17 +355,17 @@ async def test_a_doubt_during_a_copy_keeps_its_end_from_being_taken_for_all(
     broker.fill(3)
     broker.lead()
     await passes(3)
-    note = broker.log.note_remote_offset
+    note = LogTiering.note_remote_offset
 
-    def check(offset: int) -> None:
+    def check(log: LogTiering, offset: int) -> None:
         ends = dict(scene.finished_ranges())
         end = 0
         while end in ends:
             end = ends[end] + 1
         noted.append((offset, end - 1))
-        note(offset)
+        note(log, offset)
 
-    monkeypatch.setattr(broker.log, "note_remote_offset", check)
+    monkeypatch.setattr(LogTiering, "note_remote_offset", check)
     metadata = broker.shared_metadata
 
     def forget(_operation: str, _segment: RemoteLogSegmentMetadata) -> None:

@@ -20,8 +20,8 @@ from crabka.runtime.task_scope import TaskScope
 from crabka.testing import VirtualTimeLoop
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with, virtual_time
-from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import TierScene, in_scene, passes
+from tests.support.tiers.scene import TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import ORDERS
 
 NOTICE = new_removal_notice(ORDERS, uuid.UUID(int=77), broker_id=9, now_ms=0)
 CONFIG: Any = SimpleNamespace(
@@ -217,11 +217,11 @@ async def test_a_follower_relies_on_nothing_while_a_notice_stands(scene: TierSce
     leader.lead()
     follower.follow()
     await passes(3)
-    assert follower.log.highest_remote_offset == 29
+    assert follower.log.tiering.highest_remote_offset == 29
     leader.leave()
     scene.rlmm.add_remote_log_segment_metadata(NOTICE)
     await passes(2)
-    assert follower.log.highest_remote_offset == -1
+    assert follower.log.tiering.highest_remote_offset == -1
 
 
 @run_with(in_scene)
@@ -236,7 +236,7 @@ async def test_a_leader_withdraws_the_notice_of_a_broker_that_never_committed_it
     await passes(3)
     scene.check_tidy()
     assert scene.finished_ranges()[-1] == (30, 39)
-    assert leader.log.highest_remote_offset == 39
+    assert leader.log.tiering.highest_remote_offset == 39
 
 
 @run_with(in_scene)
@@ -257,17 +257,17 @@ async def test_followers_keep_their_disks_when_the_topic_is_tiered_again_before_
     for broker in (leader, follower):
         broker.set_topic(remote_storage_enable=True, remote_log_delete_on_disable=False)
     await passes(5)
-    assert (leader.log.highest_remote_offset, follower.log.highest_remote_offset) == (-1, -1)
+    assert (leader.log.tiering.highest_remote_offset, follower.log.tiering.highest_remote_offset) == (-1, -1)
     # The leader dies, and the follower has to end the removal.
     leader.crash()
     follower.lead(1)
     await passes(5)
-    assert (follower.log.highest_remote_offset, follower.log.log_start_offset) == (-1, 0)
+    assert (follower.log.tiering.highest_remote_offset, follower.log.log_start_offset) == (-1, 0)
     scene.storage.remove(down)
     await passes(60)
     scene.check_tidy()
     assert scene.finished_ranges() == [(0, 9), (10, 19), (20, 29)]
-    assert follower.log.highest_remote_offset == 29
+    assert follower.log.tiering.highest_remote_offset == 29
 
 
 @run_with(in_scene)
@@ -295,14 +295,14 @@ async def test_a_follower_learns_what_the_tier_holds_so_that_it_may_delete_it(sc
     follower.fill(2)
     follower.follow()
     await passes(2)
-    assert follower.log.highest_remote_offset == -1
+    assert follower.log.tiering.highest_remote_offset == -1
     leader.lead()
     await passes(3)
     # No more than it has itself.
-    assert follower.log.highest_remote_offset == follower.log.log_end_offset - 1 == 24
+    assert follower.log.tiering.highest_remote_offset == follower.log.log_end_offset - 1 == 24
     follower.fill(1)
     await passes(3)
-    assert follower.log.highest_remote_offset == 29
+    assert follower.log.tiering.highest_remote_offset == 29
 
 
 @run_with(in_scene)
@@ -316,7 +316,7 @@ async def test_a_follower_believes_only_what_a_segment_proves(scene: TierScene, 
     follower.fill(3)
     follower.follow()
     await passes(3)
-    assert follower.log.highest_remote_offset == 9
+    assert follower.log.tiering.highest_remote_offset == 9
 
 
 @run_with(in_scene)
@@ -328,15 +328,15 @@ async def test_a_truncated_follower_forgets_what_it_thought_was_copied(scene: Ti
     leader.lead()
     follower.follow()
     await passes(3)
-    assert follower.log.highest_remote_offset == 29
+    assert follower.log.tiering.highest_remote_offset == 29
     # An unclean leader has other records from 15 on.
     leader.leave()
-    follower.log.truncate_to(15)
+    follower.log.truncation.truncate_to(15)
     follower.log.leader_epochs.assign(1, 15)
     follower.fill(2, leader_epoch=1)
-    assert follower.log.highest_remote_offset == 14
+    assert follower.log.tiering.highest_remote_offset == 14
     await passes(3)
-    assert follower.log.highest_remote_offset == 14
+    assert follower.log.tiering.highest_remote_offset == 14
 
 
 @run_with(in_scene)
@@ -348,7 +348,7 @@ async def test_nothing_is_learned_before_the_metadata_is_known(scene: TierScene,
     leader.lead()
     follower.follow()
     await passes(10)
-    assert follower.log.highest_remote_offset == -1
+    assert follower.log.tiering.highest_remote_offset == -1
     follower.metadata_is_up.set_result(None)
     await passes(40)
-    assert follower.log.highest_remote_offset == 19
+    assert follower.log.tiering.highest_remote_offset == 19

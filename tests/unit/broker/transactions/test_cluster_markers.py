@@ -16,11 +16,11 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.images import with_partitions
-from tests.support.peer_brokers import PeerWorld, among_peers, peer_of
-from tests.support.scripted_broker import DisconnectError, Later, ReceivedRequest
-from tests.support.sim_node import SimNode, read_records
-from tests.support.transactions import ControlledMarkers
+from tests.support.clients.scripted_broker import DisconnectError, Later, ReceivedRequest
+from tests.support.coordinators.transactions import ControlledMarkers
+from tests.support.nodes.peer_brokers import PeerWorld, among_peers, peer_of
+from tests.support.nodes.sim_node import SimNode, read_records
+from tests.support.quorum.images import with_partitions
 
 HERE, ON_2, ON_3, NOWHERE = (TopicPartition("t", index) for index in range(4))
 GONE = TopicPartition("gone", 0)

@@ -16,12 +16,12 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.images import with_partitions
-from tests.support.peer_brokers import PeerWorld, among_peers, peer_of
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, Later, ReceivedRequest
-from tests.support.sim_node import SimNode
-from tests.support.transactions import NodeProducer
-from tests.support.txn_partitions import FakeCoordinator
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, Later, ReceivedRequest
+from tests.support.coordinators.transactions import NodeProducer
+from tests.support.coordinators.txn_partitions import FakeCoordinator
+from tests.support.nodes.peer_brokers import PeerWorld, among_peers, peer_of
+from tests.support.nodes.sim_node import SimNode
+from tests.support.quorum.images import with_partitions
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

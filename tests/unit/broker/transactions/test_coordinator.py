@@ -12,10 +12,10 @@ from crabka.log.recovery.replay import end_marker
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
-from tests.support.batches import batches_in
-from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
-from tests.support.sim_node import SimNode
-from tests.support.transactions import T0, T1, NodeProducer, control_markers
+from tests.support.coordinators.transactions import T0, T1, NodeProducer, control_markers
+from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.nodes.sim_node import SimNode
+from tests.support.recorded.batches import batches_in
 
 
 @pytest.fixture
@@ -254,7 +254,7 @@ def test_a_coordinator_that_comes_back_knows_what_its_log_says(
     post_end(node, producer)
     lead(node, held.partition, NOBODY)
     if is_lost:
-        held.partition.log.truncate_to(held.partition.log.high_watermark)
+        held.partition.log.truncation.truncate_to(held.partition.log.high_watermark)
     lead(node, held.partition, 1)
     node.advance(1_000)
     # Of an outcome that may still be lost nobody hears.

@@ -7,10 +7,10 @@ from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, parse_control_record
-from tests.support.groups import find_coordinator
-from tests.support.moving_partitions import HeldWatermark, Posted
-from tests.support.sim_node import SimNode, read_records, row
-from tests.support.txn_partitions import fake_coordinator, produce, transactional_batch
+from tests.support.coordinators.members import find_coordinator
+from tests.support.coordinators.txn_partitions import fake_coordinator, produce, transactional_batch
+from tests.support.moves.partitions import HeldWatermark, Posted
+from tests.support.nodes.sim_node import SimNode, read_records, row
 
 PLACE = TopicPartition("t", 0)
 

@@ -13,7 +13,7 @@ from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import VirtualTimeLoop
-from tests.support.transactions import T0, T1, ControlledMarkers
+from tests.support.coordinators.transactions import T0, T1, ControlledMarkers
 
 MARKER = TxnMarker(1, 2, 3, True, (T0, T1), 2)
 

@@ -18,7 +18,7 @@ from crabka.broker.transactions.messages import (
 from crabka.broker.transactions.transaction import Transaction
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.transactions import NOW_MS, T0, T1, TIMEOUT_MS, SteppedTransaction
+from tests.support.coordinators.transactions import NOW_MS, T0, T1, TIMEOUT_MS, SteppedTransaction
 
 
 def begun() -> SteppedTransaction:

@@ -16,7 +16,7 @@ from crabka.broker.transactions.messages import (
 from crabka.broker.transactions.state import TransactionState
 from crabka.broker.transactions.transitions import fenced, new_snapshot
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.transactions import NOW_MS, T0, TIMEOUT_MS, SteppedTransaction
+from tests.support.coordinators.transactions import NOW_MS, T0, TIMEOUT_MS, SteppedTransaction
 
 LAST = 32766
 

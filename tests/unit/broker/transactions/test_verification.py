@@ -15,7 +15,7 @@ from crabka.broker.transactions.verification import (
 from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import real_time, run_with
-from tests.support.txn_partitions import FakeCoordinator
+from tests.support.coordinators.txn_partitions import FakeCoordinator
 
 PRODUCER = TransactionalProducer("tx", 7, 3)
 PLACE = TopicPartition("t", 0)

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import (
     ActiveProducer,
@@ -21,10 +20,11 @@ from crabka.clients.fetcher.offsets import LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.admin_simulation import with_admin
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 TOPIC = ConfigOwner(ResourceType.TOPIC, "t")
 

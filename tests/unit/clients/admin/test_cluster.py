@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import FeatureRange
 from crabka.clients.admin.cluster_types import QuorumReplica
@@ -15,10 +14,11 @@ from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey, ms
-from tests.support.admin_simulation import with_admin
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import Answer, ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import Answer, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 DIRECTORY = uuid.UUID(int=77)
 

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.group_types import GroupListing, GroupMember, GroupOffset
 from crabka.clients.admin.groups import GroupAdmin
 from crabka.clients.admin.requests import AdminRequests
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, ms
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.group_answers import coordinator
-from tests.support.scripted_broker import Answer, ReceivedRequest
+from tests.support.clients.scripted_broker import Answer, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.coordinators.answers import coordinator
 
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)
 Test = Callable[[GroupAdmin, ClientSimulation], Awaitable[None]]

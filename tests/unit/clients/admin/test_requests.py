@@ -6,16 +6,16 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.requests import check
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey, response_types
-from tests.support.admin_simulation import with_admin
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.admin import with_admin
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 
 @pytest.mark.parametrize("code", [ErrorCode.not_controller, ErrorCode.not_leader_or_follower])

@@ -7,15 +7,15 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import MAX_SESSIONS, ClusterSettings, means_stale_metadata, parse_bootstrap
 from crabka.clients.errors import ClientClosedError, ClientNetworkError, SaslAuthenticationError, SessionEndedError
 from crabka.errors import ConfigError, OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 
 @pytest.mark.parametrize(

@@ -11,7 +11,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import (
     ClientNetworkError,
@@ -26,10 +25,11 @@ from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import ClientSecurity
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import real_time, run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scram_server import SaslScript
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker
+from tests.support.clients.scram_server import SaslScript
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 SETTINGS = ConnectionSettings(client_id="tester", request_timeout_ms=1_000, connect_timeout_ms=1_000)
 PASSWORD = "pencil"

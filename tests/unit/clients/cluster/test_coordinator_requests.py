@@ -7,16 +7,16 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.cluster.coordinator_requests import ask_coordinator, find_coordinator
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.group_answers import coordinator
-from tests.support.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.scripted_broker import DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.coordinators.answers import coordinator
 
 PASSING = [ErrorCode.coordinator_not_available, ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator]
 

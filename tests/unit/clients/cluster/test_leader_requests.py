@@ -6,14 +6,14 @@ import asyncio
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.cluster.leader_requests import Answers, ask_leaders, by_topic, error_or
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 PARTITIONS = [TopicPartition("t", index) for index in range(4)]
 

@@ -6,9 +6,9 @@ import uuid
 from types import SimpleNamespace
 from typing import Any
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.metadata import ClusterView
 from crabka.ids import ZERO_UUID
+from crabka.protocol.error_codes import ErrorCode
 
 
 def response(*topics: Any) -> Any:

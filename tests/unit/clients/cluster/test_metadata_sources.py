@@ -6,15 +6,15 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.cluster.metadata import EndpointType
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
-from tests.support.admin_simulation import with_controller_admin
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation
-from tests.support.scripted_broker import ReceivedRequest
+from tests.support.clients.admin import with_controller_admin
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation
 
 
 class ControllersOfTest:

@@ -4,14 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd, epoch_ends
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.metadata_topic import append_values
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.tier_topic.topic import append_values
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 

@@ -6,21 +6,21 @@ import asyncio
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientClosedError, SaslAuthenticationError
 from crabka.clients.fetcher.fetcher import FetchedRecord, Fetcher, FetcherSettings, OffsetReset
 from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.errors import CorruptBatchError
 from crabka.records.record import Record
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import CLIENT_HOST, ClientSimulation, simulate
-from tests.support.memory_cluster import MemoryPartition
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import CLIENT_HOST, ClientSimulation, simulate
+from tests.support.clusters.memory import MemoryPartition
 
 FROM_START = FetcherSettings(offset_reset=OffsetReset.EARLIEST)
 T0 = TopicPartition("t", 0)

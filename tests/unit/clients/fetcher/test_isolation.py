@@ -13,8 +13,8 @@ from crabka.records.control import EndTransactionMarker, build_end_transaction_b
 from crabka.records.errors import CorruptBatchError
 from crabka.records.header import parse_header
 from crabka.records.record import Record, decode_records
-from tests.support.batches import golden_batches
-from tests.support.golden import GOLDEN
+from tests.support.recorded.batches import golden_batches
+from tests.support.recorded.files import GOLDEN
 
 
 def data(base_offset: int, count: int, producer_id: int = -1) -> bytes:

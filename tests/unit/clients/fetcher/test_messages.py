@@ -6,12 +6,12 @@ import uuid
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.clients.fetcher.isolation import AbortedSpan
 from crabka.clients.fetcher.messages import DivergingEpoch, FetchAnswer, FetchTarget, fetch_request, read_answers
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, encode_request, ms, read_request, request_types, response_types
+from crabka.protocol.error_codes import ErrorCode
 
 TOPIC_ID = uuid.UUID(int=5)
 TARGETS = [FetchTarget(TopicPartition("a", 0), 40, 3), FetchTarget(TopicPartition("a", 2), 7, -1)]

@@ -4,15 +4,15 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.fetcher.offsets import EARLIEST, LATEST, list_offsets
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 
 @run_with(simulate, node_ids=(1, 2))

@@ -6,7 +6,6 @@ import uuid
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientClosedError, ClientNetworkError
 from crabka.clients.producer.accumulator import ProducerBatch
 from crabka.clients.producer.delivery import (
@@ -19,6 +18,7 @@ from crabka.clients.producer.delivery import (
 from crabka.errors import OperationError, WireError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey, request_types, response_types
+from crabka.protocol.error_codes import ErrorCode
 
 TOPIC_ID = uuid.UUID(int=77)
 

@@ -8,7 +8,6 @@ from dataclasses import replace
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import (
     AbortableTransactionError,
@@ -23,11 +22,12 @@ from crabka.clients.producer.transaction_messages import GroupMembership, Offset
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 T0, T1 = TopicPartition("t", 0), TopicPartition("t", 1)
 SETTINGS = ProducerSettings(transactional_id="id", batch_bytes=200, linger_ms=1, max_block_ms=5_000)

@@ -5,12 +5,12 @@ import uuid
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.metadata import PartitionMetadata, TopicMetadata
 from crabka.clients.producer.partitioner import partition_for_key
 from crabka.clients.producer.record_buffer import RecordBuffer
 from crabka.clients.producer.settings import ProducerSettings
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.record import Record
 from tests.support.async_tests import real_time, run_with
 

@@ -7,7 +7,6 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import ClientClosedError, RequestTimeoutError, SaslAuthenticationError
 from crabka.clients.producer.accumulator import RecordMetadata
@@ -16,11 +15,12 @@ from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.clients.producer.sender import Sender
 from crabka.errors import ConfigError, OperationError
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_cluster import MemoryPartition
-from tests.support.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.clusters.memory import MemoryPartition
 
 SMALL_BATCHES = ProducerSettings(batch_bytes=200, linger_ms=1)
 

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.producer.accumulator import ProducerIdentity
 from crabka.clients.producer.transaction_messages import (
     GroupMembership,
@@ -17,6 +16,7 @@ from crabka.clients.producer.transaction_messages import (
 )
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import SPECS, ApiKey, encode_request, request_types, response_types
+from crabka.protocol.error_codes import ErrorCode
 
 SENDER = TransactionalSender("id", ProducerIdentity(7, 3))
 A0, A1, B0 = TopicPartition("a", 0), TopicPartition("a", 1), TopicPartition("b", 0)

@@ -4,10 +4,10 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import AbortableTransactionError, FatalTransactionError, ProducerFencedError
 from crabka.clients.producer.transaction_outcomes import Outcome, outcome_of, passing_codes, transaction_error
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 
 OF_COORDINATORS = (
     ApiKey.INIT_PRODUCER_ID,

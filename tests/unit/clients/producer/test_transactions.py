@@ -6,7 +6,6 @@ from collections.abc import Awaitable, Callable
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.errors import (
     AbortableTransactionError,
@@ -19,10 +18,11 @@ from crabka.clients.producer.transaction_messages import GroupMembership, Offset
 from crabka.clients.producer.transactions import TransactionLimits, TransactionManager, TransactionPhase
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.scripted_broker import DisconnectError
+from tests.support.clients.scripted_broker import DisconnectError
+from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 T0 = TopicPartition("t", 0)
 LIMITS = TransactionLimits(timeout_ms=60_000, max_block_ms=5_000)

@@ -8,17 +8,17 @@ from typing import Any
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import SaslAuthenticationError
 from crabka.clients.security.sasl import PlainExchange, SaslClient, SaslCredentials
 from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import ClientSecurity
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.client_simulation import ClientSimulation, simulate
-from tests.support.scram_server import REFUSED, SaslScript
-from tests.support.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.clients.scram_server import REFUSED, SaslScript
+from tests.support.clients.scripted_broker import ReceivedRequest, ScriptedBroker
+from tests.support.clients.simulation import ClientSimulation, simulate
 
 MECHANISMS = ["PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512"]
 PASSWORD = "pencil"

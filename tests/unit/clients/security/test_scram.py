@@ -16,7 +16,7 @@ from crabka.clients.security.scram import (
     ScramMechanism,
 )
 from crabka.clients.security.secret import Secret
-from tests.support.scram_server import ScramServer, WrongProofError
+from tests.support.clients.scram_server import ScramServer, WrongProofError
 
 NONCE = "fyko+d2lbbFgONRv9qkxdawL"
 SHA_1 = ScramMechanism("SCRAM-SHA-1", "sha1")

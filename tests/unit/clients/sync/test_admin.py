@@ -5,7 +5,7 @@ from __future__ import annotations
 from crabka.clients.fetcher.offsets import LATEST
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.ids import TopicPartition
-from tests.support.loopback_cluster import loopback_cluster
+from tests.support.clusters.loopback import loopback_cluster
 
 T0 = TopicPartition("t", 0)
 

@@ -7,15 +7,15 @@ from uuid import UUID
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.cluster_types import ElectionKind
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.kraft.voters import VoterEndpoint
 from crabka.protocol.apis import ApiKey
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.scripted_broker import ReceivedRequest
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
 
 T0 = TopicPartition("t", 0)
 ENDPOINTS = [VoterEndpoint("C", "h", 1)]

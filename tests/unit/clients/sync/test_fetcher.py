@@ -9,7 +9,7 @@ from crabka.clients.fetcher.offsets import EARLIEST
 from crabka.clients.sync.fetcher import SyncFetcher
 from crabka.clients.sync.producer import SyncProducer
 from crabka.ids import TopicPartition
-from tests.support.loopback_cluster import loopback_cluster
+from tests.support.clusters.loopback import loopback_cluster
 
 FROM_START = FetcherSettings(offset_reset=OffsetReset.EARLIEST)
 T0 = TopicPartition("t", 0)

@@ -4,7 +4,6 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import AbortableTransactionError
 from crabka.clients.fetcher.fetcher import FetchedRecord, FetcherSettings, OffsetReset
 from crabka.clients.producer.producer import ProducerSettings
@@ -13,8 +12,9 @@ from crabka.clients.sync.producer import SyncProducer
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_transactions import MemoryTransactions
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 FROM_START = FetcherSettings(offset_reset=OffsetReset.EARLIEST)
 T0 = TopicPartition("t", 0)

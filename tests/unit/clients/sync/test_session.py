@@ -9,7 +9,7 @@ import pytest
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.clients.sync.session import LoopThread
 from crabka.errors import ConfigError
-from tests.support.loopback_cluster import loopback_cluster
+from tests.support.clusters.loopback import loopback_cluster
 
 
 def test_clients_close_twice_and_leave_no_thread() -> None:

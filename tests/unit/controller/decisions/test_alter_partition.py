@@ -15,7 +15,7 @@ from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerRegistrationChangeRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, partition_of, topic_id_of, with_partitions
+from tests.support.quorum.images import ELR_ON, applied, cluster, partition_of, topic_id_of, with_partitions
 
 T = topic_id_of("t")
 

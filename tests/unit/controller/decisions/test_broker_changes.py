@@ -22,7 +22,7 @@ from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerRegistrationChangeRecord, UnregisterBrokerRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import (
+from tests.support.quorum.images import (
     ELR_ON,
     applied,
     cluster,

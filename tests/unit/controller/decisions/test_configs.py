@@ -13,7 +13,7 @@ from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
 from crabka.metadata.records import ClearElrRecord, ConfigRecord
 from crabka.metadata.requests import ResourceChange
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, with_topic
+from tests.support.quorum.images import applied, cluster, with_topic
 
 SERVER, _ = ServerConfig.from_properties(one_node_properties("/d1", "h", 9092))
 IMAGE = with_topic(cluster(1), "t")

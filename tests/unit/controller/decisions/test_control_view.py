@@ -13,9 +13,9 @@ from crabka.ids import DIRECTORY_MIGRATING, DIRECTORY_UNASSIGNED
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerRegistrationChangeRecord, ConfigRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, registration, with_partitions
-from tests.support.images import registration as said
-from tests.support.sim_node import SimNode
+from tests.support.nodes.sim_node import SimNode
+from tests.support.quorum.images import ELR_ON, applied, cluster, registration, with_partitions
+from tests.support.quorum.images import registration as said
 
 BROKER, TOPIC = 4, 2
 
@@ -60,7 +60,7 @@ def test_an_active_broker_is_registered_unfenced_and_stays() -> None:
 
 
 def test_the_dir_of_a_new_replica() -> None:
-    from tests.support.images import register_broker
+    from tests.support.quorum.images import register_broker
 
     two = said(2, (uuid.UUID(int=500), uuid.UUID(int=600)))
     image = cluster(1)

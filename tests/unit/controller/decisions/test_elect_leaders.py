@@ -15,7 +15,7 @@ from crabka.controller.decisions.partition_change import RECOVERING
 from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, partition_of, with_partitions
+from tests.support.quorum.images import ELR_ON, applied, cluster, partition_of, with_partitions
 
 
 def some() -> MetadataImage:

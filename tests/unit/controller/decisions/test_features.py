@@ -21,8 +21,8 @@ from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerFeature, ConfigRecord, FeatureLevelRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.golden import GOLDEN
-from tests.support.images import applied, cluster, register_broker, registration, unfence_broker
+from tests.support.quorum.images import applied, cluster, register_broker, registration, unfence_broker
+from tests.support.recorded.files import GOLDEN
 
 IMAGE = cluster(1, features={"transaction.version": 1, "metadata.version": 29})
 

@@ -20,7 +20,7 @@ from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessio
 from crabka.errors import OperationError
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, partition_of, register_broker, registration, with_partitions
+from tests.support.quorum.images import applied, cluster, partition_of, register_broker, registration, with_partitions
 
 UP_TO_DATE = 1000
 

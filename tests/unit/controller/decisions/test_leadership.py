@@ -20,7 +20,7 @@ from crabka.controller.decisions.leadership import (
 )
 from crabka.controller.decisions.partition_change import Election, PartitionTarget
 from crabka.metadata.image import MetadataImage
-from tests.support.images import ELR_ON, applied, cluster, partition_of, with_partitions
+from tests.support.quorum.images import ELR_ON, applied, cluster, partition_of, with_partitions
 
 
 def test_a_broker_leaves_isr_and_leadership_everywhere() -> None:

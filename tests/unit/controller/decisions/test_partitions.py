@@ -10,7 +10,7 @@ import pytest
 from crabka.controller.decisions.partitions import MorePartitions, create_partitions
 from crabka.metadata.records import PartitionRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, with_topic
+from tests.support.quorum.images import applied, cluster, with_topic
 
 IMAGE = with_topic(cluster(1), "t", 2)
 DIRECTORY = uuid.UUID(int=77)

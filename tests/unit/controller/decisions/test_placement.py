@@ -16,7 +16,7 @@ from crabka.ids import DIRECTORY_UNASSIGNED
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BrokerRegistrationChangeRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, register_broker, registration, unfence_broker
+from tests.support.quorum.images import applied, cluster, register_broker, registration, unfence_broker
 
 
 def place(image: MetadataImage, count: int, factor: int, seed: int = 1) -> list[list[int]]:

@@ -8,7 +8,7 @@ from crabka.controller.decisions.producer_ids import BLOCK_SIZE, ProducerIdBlock
 from crabka.errors import OperationError
 from crabka.metadata.records import ProducerIdsRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster
+from tests.support.quorum.images import applied, cluster
 
 
 def test_blocks_follow_each_other() -> None:

@@ -6,7 +6,7 @@ import pytest
 
 from crabka.controller.decisions.quotas import QuotaChange, alter_quotas
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster
+from tests.support.quorum.images import applied, cluster
 
 IMAGE = cluster(1)
 RATE = {"producer_byte_rate": 5.0}

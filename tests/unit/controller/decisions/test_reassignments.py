@@ -18,7 +18,7 @@ from crabka.controller.decisions.reassignments import (
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.topics import PartitionImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, partition_of, with_partitions
+from tests.support.quorum.images import ELR_ON, applied, cluster, partition_of, with_partitions
 
 
 def start(**partition: Any) -> MetadataImage:

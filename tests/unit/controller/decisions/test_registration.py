@@ -21,8 +21,8 @@ from crabka.metadata.features import SUPPORTED_FEATURES
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import RegisterBrokerRecord, RegisterControllerRecord
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import ELR_ON, applied, cluster, partition_of, with_partitions
-from tests.support.metadata_logs import SINGLE, segments, stored_records
+from tests.support.quorum.images import ELR_ON, applied, cluster, partition_of, with_partitions
+from tests.support.recorded.metadata_logs import SINGLE, segments, stored_records
 
 FEATURES = {
     "metadata.version": VersionRange(7, 30),

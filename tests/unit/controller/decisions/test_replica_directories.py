@@ -12,7 +12,7 @@ from crabka.errors import OperationError
 from crabka.ids import DIRECTORY_UNASSIGNED
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import (
+from tests.support.quorum.images import (
     applied,
     cluster,
     partition_of,

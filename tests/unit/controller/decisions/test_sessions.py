@@ -5,7 +5,7 @@ from __future__ import annotations
 from crabka.controller.decisions.heartbeats import BrokerHeartbeat, BrokerHeartbeatReply
 from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessions
 from crabka.metadata.records import BrokerRegistrationChangeRecord
-from tests.support.images import applied, cluster
+from tests.support.quorum.images import applied, cluster
 
 FIRST, SECOND = BrokerIncarnation(1, 10), BrokerIncarnation(2, 20)
 SERVING = BrokerHeartbeatReply(is_caught_up=True, is_fenced=False, in_controlled_shutdown=False, should_shut_down=False)

@@ -18,8 +18,8 @@ from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import ClearElrRecord, ConfigRecord, PartitionRecord, RemoveTopicRecord, TopicRecord
 from crabka.metadata.requests import WantedTopic
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import applied, cluster, defaults, with_topic
-from tests.support.metadata_logs import SINGLE, segments, stored_records
+from tests.support.quorum.images import applied, cluster, defaults, with_topic
+from tests.support.recorded.metadata_logs import SINGLE, segments, stored_records
 
 OTHER_CHARACTERS = "contains one or more characters other than ASCII alphanumerics, '.', '_' and '-'"
 TOO_FEW_BROKERS = (
@@ -72,7 +72,7 @@ def test_the_records_are_those_of_kafka(name: str) -> None:
 
 
 def _two_dirs_registration() -> list[Any]:
-    from tests.support.images import register_broker, registration, unfence_broker
+    from tests.support.quorum.images import register_broker, registration, unfence_broker
 
     dirs = (uuid.UUID(int=2001), uuid.UUID(int=2002))
     fenced = register_broker(cluster(), registration(1, dirs), broker_epoch=1).records

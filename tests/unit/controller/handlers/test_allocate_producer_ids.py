@@ -5,7 +5,7 @@ from __future__ import annotations
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimControllers, WireBroker, run_controllers
+from tests.support.quorum.sim_controllers import SimControllers, WireBroker, run_controllers
 
 
 @run_with(run_controllers)

@@ -7,8 +7,8 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimControllers, run_controllers
-from tests.support.sim_node import row
+from tests.support.nodes.sim_node import row
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 
 @pytest.mark.parametrize("version", [0, 1, 2])

@@ -8,8 +8,8 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import partition_of
-from tests.support.sim_node import SimNode, row, versions_of
+from tests.support.nodes.sim_node import SimNode, row, versions_of
+from tests.support.quorum.images import partition_of
 
 
 def reassign(

@@ -7,8 +7,8 @@ import json
 from crabka.protocol.apis import ApiKey, read_response
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.golden import GOLDEN
-from tests.support.sim_controller import SimControllers, run_controllers
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
+from tests.support.recorded.files import GOLDEN
 
 # Served once there is security: SASL, SCRAM credentials, delegation tokens.
 SECURITY = {17, 36, 38, 39, 40, 41, 50, 51}

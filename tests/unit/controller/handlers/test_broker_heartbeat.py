@@ -8,7 +8,7 @@ import pytest
 
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimControllers, WireBroker, create_topic, run_controllers
+from tests.support.quorum.sim_controllers import SimControllers, WireBroker, create_topic, run_controllers
 
 
 @pytest.mark.parametrize("version", range(3))

@@ -9,7 +9,7 @@ import pytest
 
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimControllers, WireBroker, run_controllers
+from tests.support.quorum.sim_controllers import SimControllers, WireBroker, run_controllers
 
 FIRST_VERSION_WITH_DIRECTORIES = 2
 

@@ -8,7 +8,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import Row, SimNode, row, versions_of
+from tests.support.nodes.sim_node import Row, SimNode, row, versions_of
 
 
 def topic(name: str, partitions: int = 1, factor: int = 1, configs: dict[str, str | None] | None = None) -> Row:

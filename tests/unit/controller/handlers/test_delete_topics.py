@@ -9,7 +9,7 @@ import pytest
 
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
 
 
 def delete(node: SimNode, *names: str | uuid.UUID, version: int = 6) -> Any:

@@ -9,7 +9,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimControllers, run_controllers
+from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 
 def describe(version: int = 2, endpoint_type: int = 2) -> dict[str, Any]:

@@ -11,8 +11,8 @@ from crabka.metadata.requests import Outcome
 from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import partition_of
-from tests.support.sim_node import SimNode, batch, row, versions_of
+from tests.support.nodes.sim_node import SimNode, batch, row, versions_of
+from tests.support.quorum.images import partition_of
 
 
 def elect(node: SimNode, partitions: dict[str, list[int]] | None, *, version: int = 2, kind: int = 0) -> Any:

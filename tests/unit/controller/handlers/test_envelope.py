@@ -10,8 +10,8 @@ from crabka.protocol.apis import ApiKey, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
 from tests.support.async_tests import run_with
-from tests.support.sim_controller import SimController, SimControllers, run_controllers
-from tests.support.sim_node import build, row
+from tests.support.nodes.sim_node import build, row
+from tests.support.quorum.sim_controllers import SimController, SimControllers, run_controllers
 
 LOCALHOST = bytes([127, 0, 0, 1])
 

@@ -9,8 +9,8 @@ from crabka.metadata.records import PartitionChangeRecord
 from crabka.metadata.requests import Outcome
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.images import register_broker, registration
-from tests.support.sim_node import SimNode, row
+from tests.support.nodes.sim_node import SimNode, row
+from tests.support.quorum.images import register_broker, registration
 
 
 def listed(node: SimNode, wanted: dict[str, list[int]] | None) -> list[Any]:

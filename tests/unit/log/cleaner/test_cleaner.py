@@ -25,8 +25,8 @@ from crabka.records.compression import ZSTD
 from crabka.records.record import Record
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from tests.support.async_tests import run_with
-from tests.support.logs import NOW_MS, append, make_batch, read_headers
 from tests.support.pending_threads import PendingThreads
+from tests.support.storage.small import NOW_MS, append, make_batch, read_headers
 
 COMPACT = TopicConfig(cleanup_policy=frozenset({"compact"}), internal_segment_bytes=300)
 CHECKPOINT = "/d1/cleaner-offset-checkpoint"
@@ -229,8 +229,8 @@ async def test_segments_that_retention_takes_meanwhile_stay_gone(bench: Bench, /
     assert log is not None
     run = asyncio.ensure_future(bench.cleaner.run())
     await asyncio.sleep(1)
-    log.delete_records_before(8)
-    log.delete_below_log_start(0)
+    log.retention.delete_records_before(8)
+    log.retention.delete_below_log_start(0)
     await run
     assert bench.logs.offline_dirs == []
     assert min(bench.offsets(name)) >= 8
@@ -317,7 +317,7 @@ async def test_a_batch_that_holds_more_than_usual_is_cleaned_by_itself(bench: Be
     assert log is not None
     append(log, build_batch([Record(0, NOW_MS, b"big", bytes(2 * decompressed_limit(small)))], codec=ZSTD))
     append(log, make_batch(1, value_bytes=100))
-    log.config = small  # the limit was larger when it was written
+    log.state.config = small  # the limit was larger when it was written
     sizes: list[int] = []
     submit = log.decompression.submit
 

@@ -12,8 +12,8 @@ from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.record import Record, decode_records
-from tests.support.cleaning import clean
-from tests.support.logs import NOW_MS, ProducerFields, make_context, open_test_log, read_batches, read_headers
+from tests.support.storage.cleaning import clean
+from tests.support.storage.small import NOW_MS, ProducerFields, make_context, open_test_log, read_batches, read_headers
 
 COMPACT = TopicConfig(cleanup_policy=frozenset({"compact"}), delete_retention_ms=1000, file_delete_delay_ms=0)
 Pair = tuple[bytes, bytes | None]
@@ -91,10 +91,10 @@ def test_aborted_data_go_and_their_marker_follows_behind_its_horizon() -> None:
     clean(log, now_ms=NOW_MS)
     assert pairs_of(log) == [(b"a", b"1"), (b"c", b"3")]
     assert [header.base_offset for header in read_headers(log)] == [0, 2, 3, 4]
-    assert log.aborted_transactions(0, 9)
+    assert log.reads.aborted_transactions(0, 9)
     clean(log, now_ms=NOW_MS + 1)
     assert [header.has_delete_horizon for header in read_headers(log)] == [False, True, False, False]
-    assert not log.aborted_transactions(0, 9)
+    assert not log.reads.aborted_transactions(0, 9)
     clean(log, now_ms=NOW_MS + 1001)
     assert [header.base_offset for header in read_headers(log)] == [0, 3, 4]
 
@@ -140,7 +140,7 @@ def test_a_full_map_ends_with_the_last_batch_that_fits() -> None:
     for key in (b"a", b"b", b"a", b"c", b"a"):
         put(log, (key, b"1"))
     log.roll(NOW_MS)
-    view = log.begin_cleaning(log.cleaning_survey(0, NOW_MS)(), NOW_MS)
+    view = log.cleaning.begin_pass(log.cleaning.survey(0, NOW_MS)(), NOW_MS)
     offsets = OffsetMap(2 * SLOT_BYTES, 1.0, 5)
     list(load_offsets(view, offsets))
     assert offsets.latest_offset == 2

@@ -6,7 +6,7 @@ from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.cleaner.transactions import CleanedTransactions
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import BatchHeader, parse_header
-from tests.support.logs import ProducerFields, make_batch
+from tests.support.storage.small import ProducerFields, make_batch
 
 COMMIT = EndTransactionMarker(committed=True, coordinator_epoch=0)
 ABORT = EndTransactionMarker(committed=False, coordinator_epoch=0)

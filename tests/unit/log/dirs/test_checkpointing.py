@@ -4,8 +4,8 @@ from crabka.ids import TopicPartition
 from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import MemoryFileSystem
-from tests.support.log_managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
-from tests.support.logs import append, make_batch
+from tests.support.storage.managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
+from tests.support.storage.small import append, make_batch
 
 
 def test_a_log_of_the_same_name_inherits_no_offsets_from_a_deleted_one() -> None:
@@ -14,7 +14,7 @@ def test_a_log_of_the_same_name_inherits_no_offsets_from_a_deleted_one() -> None
     async def first(manager: LogManager) -> None:
         await filled(manager)
         for log in manager:
-            log.delete_records_before(15)
+            log.retention.delete_records_before(15)
         await manager.save_checkpoints()
         for index in range(4):
             manager.delete(partition(index))
@@ -38,7 +38,7 @@ def test_a_log_start_outlives_records_that_were_never_flushed() -> None:
     async def first(manager: LogManager) -> None:
         await filled(manager, 1)
         (log,) = manager
-        log.delete_records_before(15)
+        log.retention.delete_records_before(15)
         await manager.save_log_starts([log.log_dir])
         fs.crash()
 
@@ -64,10 +64,10 @@ def test_checkpoints_of_both_dirs_tell_of_a_log_in_transit() -> None:
         assert log is not None
         source = log.log_dir
         (target,) = set(DIRS) - {source}
-        log.delete_records_before(3)
+        log.retention.delete_records_before(3)
         await manager.begin_transit(log, target)
         assert starts(target) == {partition(0): 3}
-        log.delete_records_before(5)
+        log.retention.delete_records_before(5)
         # Whoever saves for the dir that it is in saves for the other one, too.
         await manager.save_log_starts([source])
         assert starts(target) == starts(source) == {partition(0): 5}

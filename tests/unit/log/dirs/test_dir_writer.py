@@ -7,7 +7,6 @@ from collections.abc import Callable, Coroutine
 from typing import Any
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError, StorageError
 from crabka.log.dirs.dir_writer import MAX_HELD_BYTES, RECOVERY_WRITE_COUNT, DirWriter
@@ -15,8 +14,9 @@ from crabka.log.partition.append import PendingAppend
 from crabka.log.partition.copying import PendingCopy
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import Runtime
+from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
-from tests.support.logs import LOG_DIR, NOW_MS, append, make_batch, make_context, open_test_log, read_headers
+from tests.support.storage.small import LOG_DIR, NOW_MS, append, make_batch, make_context, open_test_log, read_headers
 
 LIMIT_MS = 500
 
@@ -294,7 +294,7 @@ def test_only_a_slow_dir_refuses_what_is_too_much() -> None:
 
 
 def copied(log: PartitionLog) -> PendingCopy:
-    return next(iter(log.copies(make_batch(base_offset=log.log_end_offset))))
+    return next(iter(log.copying.copies(make_batch(base_offset=log.log_end_offset))))
 
 
 @pytest.mark.parametrize("is_slow", [False, True])

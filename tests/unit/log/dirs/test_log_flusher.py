@@ -5,8 +5,8 @@ from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.async_tests import run_with
-from tests.support.log_managers import TOPIC_ID, filled, partition, simulate
-from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.storage.managers import TOPIC_ID, filled, partition, simulate
+from tests.support.storage.small import NOW_MS, append, make_batch
 
 
 @run_with(lambda test: simulate(MemoryFileSystem(), test))
@@ -16,7 +16,7 @@ async def test_only_logs_with_sealed_segments_or_passed_time_are_flushed(manager
     timed = manager.create(partition(1), TOPIC_ID, TopicConfig(flush_ms=1000))
     for log in (quiet, timed):
         append(log, make_batch())
-    now_ms = timed.last_flush_ms
+    now_ms = timed.durability.last_flush_ms
     await manager.flush_dirty(now_ms + 999)
     assert (quiet.recovery_point, timed.recovery_point) == (0, 0)
     await manager.flush_dirty(now_ms + 1000)

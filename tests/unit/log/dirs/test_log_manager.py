@@ -18,9 +18,9 @@ from crabka.runtime import ThreadPool, real_runtime
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.async_tests import run_with
-from tests.support.log_managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
-from tests.support.logs import NOW_MS, append, make_batch, read_headers
-from tests.support.tiered_logs import EMPTY_SNAPSHOT
+from tests.support.storage.managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
+from tests.support.storage.small import NOW_MS, append, make_batch, read_headers
+from tests.support.storage.tiered import EMPTY_SNAPSHOT
 
 TIERED = replace(CONFIG, remote_storage_enable=True, local_retention_bytes=0, retention_ms=-1)
 
@@ -202,7 +202,7 @@ def test_a_log_start_that_nobody_checkpointed_is_written_before_segments_go() ->
         await filled(manager, 1)
         log = manager.get(partition(0))
         assert log is not None
-        log.delete_records_before(6)
+        log.retention.delete_records_before(6)
         assert await manager.run_retention(NOW_MS) > 0
         starts = read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint")
         assert starts == {partition(0): 6}
@@ -286,7 +286,7 @@ def test_tiered_segments_go_one_by_one_once_the_log_start_is_written() -> None:
         await manager.flush_log(log)
         assert log.recovery_point == 20
         assert await manager.run_retention(NOW_MS) == 0
-        log.note_remote_offset(15)
+        log.tiering.note_remote_offset(15)
         assert await manager.run_retention(NOW_MS) > 0
         assert read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint") == {partition(0): 0}
         assert log.log_start_offset == 0
@@ -322,7 +322,7 @@ def test_a_dir_that_fails_while_tiered_segments_go_is_offline() -> None:
     async def scenario(manager: LogManager) -> None:
         log = await tiered_log(manager)
         await manager.flush_log(log)
-        log.note_remote_offset(15)
+        log.tiering.note_remote_offset(15)
         fs.add(FaultRule(operation="rename", path=f"{log.path}/*", error=errno.EIO))
         assert await manager.run_retention(NOW_MS) == 0
         assert manager.offline_dirs == [log.log_dir]
@@ -428,7 +428,7 @@ def test_more_logs_than_the_pool_admits_jobs_are_opened_flushed_and_closed(tmp_p
             log.roll(NOW_MS)
         await manager.flush_dirty(NOW_MS)
         assert len(manager) == count
-        assert not any(log.has_unflushed_segments() for log in manager)
+        assert not any(log.durability.has_unflushed_segments() for log in manager)
         assert not manager.offline_dirs
         await manager.shutdown(broker_epoch=7)
 

@@ -9,7 +9,7 @@ from crabka.formats.meta_properties import MetaProperties
 from crabka.log.dirs.meta_properties import heal_meta_properties, read_meta_properties, write_meta_properties
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import OsFileSystem, read_file, write_atomic
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 
 def test_identity_survives_a_crash() -> None:

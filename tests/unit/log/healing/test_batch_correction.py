@@ -6,7 +6,7 @@ import pytest
 
 from crabka.log.healing.batch_correction import RangeFacts, correct_range
 from crabka.records.header import CRC_POSITION
-from tests.support.logs import make_batch
+from tests.support.storage.small import make_batch
 
 LIMIT = 1 << 20
 BATCH = make_batch(3, value_bytes=30, base_offset=100, leader_epoch=4)

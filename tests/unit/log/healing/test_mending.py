@@ -6,7 +6,7 @@ import pytest
 
 from crabka.log.healing.damage import DamagedRange
 from crabka.log.healing.mending import MendError, MendRules, fit, whole_batches
-from tests.support.logs import make_batch
+from tests.support.storage.small import make_batch
 
 RULES = MendRules(lambda _offset: 3, is_compacted=False)
 COMPACTED = RULES._replace(is_compacted=True)

@@ -5,9 +5,9 @@ from __future__ import annotations
 from crabka.log.healing.offline_check import Problem, check_directory, log_directories
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.testing import MemoryFileSystem
-from tests.support.aborting import SMALL_SEGMENTS, fill_with_transactions
-from tests.support.logs import LOG_DIR, LOG_PATH, make_context, open_test_log
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transactions
+from tests.support.storage.small import LOG_DIR, LOG_PATH, make_context, open_test_log
 
 
 def stopped() -> tuple[MemoryFileSystem, PartitionLog]:
@@ -32,16 +32,16 @@ def test_a_whole_log_has_no_problems() -> None:
 def test_each_kind_of_damage_is_named_with_its_file() -> None:
     fs, log = stopped()
     base = log.segment_base_offsets[1]
-    stem = log.segment_of(base).stem
+    stem = log.healing.segment_of(base).stem
     flip(fs, f"{stem}.log", 100)
-    flip(fs, f"{log.segment_of(0).stem}.timeindex", 7)
+    flip(fs, f"{log.healing.segment_of(0).stem}.timeindex", 7)
     flip(fs, f"{LOG_PATH}/leader-epoch-checkpoint", 0, 0x40)
-    snapshot = log._snapshots.path(log._snapshots.offsets[0])
+    snapshot = log.state.snapshots.path(log.state.snapshots.offsets[0])
     flip(fs, snapshot, 12)
     problems = {each.file: each for each in found(fs)}
     assert problems.keys() == {
         f"{stem}.log",
-        f"{log.segment_of(0).stem}.index",
+        f"{log.healing.segment_of(0).stem}.index",
         f"{LOG_PATH}/leader-epoch-checkpoint",
         snapshot,
     }
@@ -52,21 +52,21 @@ def test_each_kind_of_damage_is_named_with_its_file() -> None:
 
 def test_a_lost_transaction_index_is_named() -> None:
     fs, log = stopped()
-    segment = next(each for each in log._segments if each.aborted())
+    segment = next(each for each in log.state.segments if each.aborted())
     fs.unlink(f"{segment.stem}.txnindex")
     assert [each.file for each in found(fs)] == [f"{segment.stem}.txnindex"]
 
 
 def test_the_end_of_the_last_segment_is_told_apart() -> None:
     fs, log = stopped()
-    file = fs.open(log.segment_of(log.log_end_offset).log_path)
+    file = fs.open(log.healing.segment_of(log.log_end_offset).log_path)
     file.truncate(file.size() - 1)
     assert [each.is_at_end for each in found(fs)] == [True]
 
 
 def test_nothing_is_written() -> None:
     fs, log = stopped()
-    flip(fs, f"{log.segment_of(0).stem}.index", 3)
+    flip(fs, f"{log.healing.segment_of(0).stem}.index", 3)
     before = {name: fs.stat(f"{LOG_PATH}/{name}").size_bytes for name in fs.listdir(LOG_PATH)}
     found(fs)
     assert {name: fs.stat(f"{LOG_PATH}/{name}").size_bytes for name in fs.listdir(LOG_PATH)} == before

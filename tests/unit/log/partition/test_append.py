@@ -3,16 +3,16 @@ from __future__ import annotations
 from dataclasses import replace
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
 from crabka.log.partition.append import InvalidRecordsError, needs_preparation, prepare_batch, prepared_as_built
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record, decode_records
-from tests.support.bombs import bomb
-from tests.support.logs import NOW_MS, make_batch
+from tests.support.faults.bombs import bomb
+from tests.support.storage.small import NOW_MS, make_batch
 
 PLAIN = TopicConfig()
 

@@ -17,7 +17,7 @@ from crabka.log.partition.decompression import (
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.async_tests import real_time, run_with
-from tests.support.bombs import bomb
+from tests.support.faults.bombs import bomb
 from tests.support.pending_threads import PendingThreads
 
 

@@ -9,12 +9,13 @@ from crabka.errors import InvariantError
 from crabka.log.recovery.recovery import OpenOptions
 from crabka.testing import FaultyFileSystem, MemoryFileSystem, disk_failure
 from crabka.vfs import read_file
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
     ProducerFields,
     append,
+    apply_retention,
     make_batch,
     make_context,
     open_test_log,
@@ -39,7 +40,7 @@ def test_what_was_flushed_survives_a_crash() -> None:
     log.flush()
     assert log.recovery_point == 20
     append(log, make_batch(2, value_bytes=100))
-    point = log.checkpoint_recovery_point
+    point = log.durability.checkpoint_recovery_point
     fs.crash()
     found = open_test_log(make_context(fs), SMALL, OpenOptions(recovery_point=point, now_ms=NOW_MS))
     assert found.log_end_offset == 20
@@ -52,7 +53,7 @@ def test_nothing_to_flush_is_told() -> None:
     log = open_test_log()
     append(log, make_batch())
     log.flush()
-    assert log.begin_flush() is None
+    assert log.durability.begin_flush() is None
     append(log, make_batch())
     log.flush(up_to=1)
     assert log.recovery_point == 1
@@ -63,35 +64,35 @@ def test_nothing_to_flush_is_told() -> None:
 def test_a_plan_covers_what_was_there_when_it_was_made() -> None:
     log = open_test_log()
     append(log, make_batch(3))
-    plan = log.begin_flush()
+    plan = log.durability.begin_flush()
     assert plan is not None
     append(log, make_batch(3))
     plan.run()
-    log.finish_flush(plan, NOW_MS + 5)
-    assert (log.recovery_point, log.last_flush_ms) == (3, NOW_MS + 5)
+    log.durability.finish_flush(plan, NOW_MS + 5)
+    assert (log.recovery_point, log.durability.last_flush_ms) == (3, NOW_MS + 5)
 
 
 def test_a_log_has_one_flush_at_a_time() -> None:
     log = open_test_log()
     append(log, make_batch(3))
-    plan = log.begin_flush()
+    plan = log.durability.begin_flush()
     assert plan is not None
     with pytest.raises(InvariantError):
-        log.begin_flush()
-    log.fail_flush(plan)
-    assert log.begin_flush() is not None
+        log.durability.begin_flush()
+    log.durability.fail_flush(plan)
+    assert log.durability.begin_flush() is not None
 
 
 def test_nothing_counts_as_durable_before_a_plan_is_finished() -> None:
     fs = disk()
     log = open_test_log(make_context(fs))
     append(log, make_batch(3), leader_epoch=4)
-    plan = log.begin_flush()
+    plan = log.durability.begin_flush()
     assert plan is not None
     assert log.leader_epochs.dirty
     assert plan.names
-    log.fail_flush(plan)
-    later = log.begin_flush()
+    log.durability.fail_flush(plan)
+    later = log.durability.begin_flush()
     assert later is not None
     assert (later.epochs, later.names) == (plan.epochs, True)
 
@@ -99,14 +100,14 @@ def test_nothing_counts_as_durable_before_a_plan_is_finished() -> None:
 def test_what_changes_during_a_flush_is_left_for_the_next() -> None:
     log = open_test_log()
     append(log, make_batch(3), leader_epoch=4)
-    plan = log.begin_flush()
+    plan = log.durability.begin_flush()
     assert plan is not None
     plan.run()
     append(log, make_batch(3), leader_epoch=5)
     log.roll(NOW_MS)
-    log.finish_flush(plan)
+    log.durability.finish_flush(plan)
     assert log.leader_epochs.dirty
-    later = log.begin_flush()
+    later = log.durability.begin_flush()
     assert later is not None
     assert later.names
     assert later.epochs is not None
@@ -116,14 +117,14 @@ def test_an_inline_flush_ends_the_one_that_waits_for_a_thread() -> None:
     fs = disk()
     log = open_test_log(make_context(fs))
     append(log, make_batch(3), leader_epoch=4)
-    waiting = log.begin_flush()
+    waiting = log.durability.begin_flush()
     assert waiting is not None
     append(log, make_batch(3), leader_epoch=5)
     log.flush()
     assert log.recovery_point == 6
     # The thread comes late. It must not write the epochs that it was given.
     waiting.run()
-    log.finish_flush(waiting)
+    log.durability.finish_flush(waiting)
     assert read_file(fs, f"{LOG_PATH}/leader-epoch-checkpoint").split(b"\n")[2:4] == [b"4 0", b"5 3"]
     assert not log.leader_epochs.dirty
 
@@ -132,13 +133,13 @@ def test_a_flush_of_a_deleted_log_writes_nothing_into_the_next_of_its_name() -> 
     fs = disk()
     log = open_test_log(make_context(fs))
     append(log, make_batch(3), leader_epoch=4)
-    waiting = log.begin_flush()
+    waiting = log.durability.begin_flush()
     assert waiting is not None
-    log.delete(uuid.UUID(int=15), NOW_MS)
+    log.moving.delete(uuid.UUID(int=15), NOW_MS)
     assert not log.is_open
     successor = open_test_log(make_context(fs))
     waiting.run()
-    log.finish_flush(waiting)
+    log.durability.finish_flush(waiting)
     assert "leader-epoch-checkpoint" not in fs.listdir(LOG_PATH)
     assert successor.leader_epochs.entries == []
 
@@ -147,28 +148,28 @@ def test_the_written_recovery_point_stays_below_indexes_that_are_not_durable() -
     log = open_test_log()
     append(log, make_batch(3))
     log.flush()
-    assert (log.recovery_point, log.checkpoint_recovery_point) == (3, 0)
+    assert (log.recovery_point, log.durability.checkpoint_recovery_point) == (3, 0)
     log.roll(NOW_MS)
     append(log, make_batch(3))
-    assert log.checkpoint_recovery_point == 0
+    assert log.durability.checkpoint_recovery_point == 0
     log.flush()
-    assert (log.recovery_point, log.checkpoint_recovery_point) == (6, 3)
+    assert (log.recovery_point, log.durability.checkpoint_recovery_point) == (6, 3)
 
 
 def test_a_segment_sealed_where_the_log_was_durable_is_flushed_for_its_indexes() -> None:
     log = open_test_log()
     append(log, make_batch(3))
     log.flush()
-    assert not log.has_unflushed_segments()
+    assert not log.durability.has_unflushed_segments()
     log.roll(NOW_MS)
-    assert log.has_unflushed_segments()
-    plan = log.begin_flush()
+    assert log.durability.has_unflushed_segments()
+    plan = log.durability.begin_flush()
     assert plan is not None
     plan.run()
-    log.finish_flush(plan)
-    assert not log.has_unflushed_segments()
-    assert log.begin_flush() is None
-    assert log.checkpoint_recovery_point == 3
+    log.durability.finish_flush(plan)
+    assert not log.durability.has_unflushed_segments()
+    assert log.durability.begin_flush() is None
+    assert log.durability.checkpoint_recovery_point == 3
 
 
 def test_a_clean_close_leaves_kafkas_files() -> None:
@@ -204,7 +205,7 @@ def test_a_deleted_log_is_renamed_durably_and_scheduled() -> None:
     log = open_test_log(context, TopicConfig(file_delete_delay_ms=100))
     append(log, make_batch())
     log.flush()
-    path = log.delete(uuid.UUID(int=15), NOW_MS)
+    path = log.moving.delete(uuid.UUID(int=15), NOW_MS)
     assert path == f"{LOG_DIR}/orders-0.{15:032x}-delete"
     assert scheduled == [(path, NOW_MS + 100)]
     fs.crash()
@@ -215,7 +216,7 @@ def test_a_renamed_log_works_on() -> None:
     log = open_test_log(config=SMALL)
     for _ in range(6):
         append(log, make_batch(2, value_bytes=60))
-    log.rename_directory("orders-1")
+    log.moving.rename_directory("orders-1")
     append(log, make_batch(2, value_bytes=60))
     assert len(read_headers(log)) == 7
     log.roll(NOW_MS)
@@ -227,19 +228,19 @@ def test_only_logs_whose_files_do_not_tell_their_start_need_a_checkpoint(trimmed
     log = open_test_log()
     append(log, make_batch(3))
     if trimmed:
-        log.delete_records_before(2)
-    assert log.needs_start_checkpoint() is trimmed
+        log.retention.delete_records_before(2)
+    assert log.durability.needs_start_checkpoint() is trimmed
 
 
 def test_the_start_of_a_log_is_remembered_until_deletions_are_durable() -> None:
     log = open_test_log()
     append(log, make_batch(3))
     log.roll(NOW_MS)
-    log.delete_records_before(3)
-    log.apply_retention(NOW_MS)
-    assert log.needs_start_checkpoint()
+    log.retention.delete_records_before(3)
+    apply_retention(log, NOW_MS)
+    assert log.durability.needs_start_checkpoint()
     log.flush()
-    assert not log.needs_start_checkpoint()
+    assert not log.durability.needs_start_checkpoint()
 
 
 def test_a_clean_close_does_not_overtake_an_append() -> None:
@@ -256,16 +257,16 @@ def test_a_log_that_nobody_touched_is_closed_without_a_write() -> None:
     append(written, make_batch(2))
     written.close(clean=True)
     idle = open_test_log(make_context(fs))
-    assert idle.is_untouched
+    assert idle.durability.is_untouched
     idle.leader_epochs.assign(7, idle.log_end_offset)
     # Any operation on the disk would fail.
     faulty = FaultyFileSystem(fs, [disk_failure()])
-    idle._context = make_context(faulty)
+    idle.state.context = make_context(faulty)
     idle.close(clean=True)
     found = open_test_log(make_context(fs))
     assert found.log_end_offset == 2
     append(found, make_batch(2), leader_epoch=8)
-    assert not found.is_untouched
+    assert not found.durability.is_untouched
     found.close(clean=True)
     assert open_test_log(make_context(fs)).leader_epochs.entries == [(0, 0), (8, 2)]
 
@@ -278,19 +279,19 @@ def test_every_change_touches_a_log(change: str) -> None:
         append(log, make_batch(2))
     log.close(clean=True)
     log = open_test_log(make_context(fs))
-    assert log.is_untouched
+    assert log.durability.is_untouched
     log.set_high_watermark(log.log_end_offset)
     match change:
         case "append":
             append(log, make_batch(1))
         case "truncate":
-            log.truncate_to(2)
+            log.truncation.truncate_to(2)
         case _:
-            log.delete_records_before(2)
-    assert not log.is_untouched
+            log.retention.delete_records_before(2)
+    assert not log.durability.is_untouched
 
 
 def test_a_log_that_was_recovered_is_written_at_its_close() -> None:
     fs = disk()
     append(open_test_log(make_context(fs)), make_batch(2))
-    assert not open_test_log(make_context(fs), options=OpenOptions(now_ms=NOW_MS)).is_untouched
+    assert not open_test_log(make_context(fs), options=OpenOptions(now_ms=NOW_MS)).durability.is_untouched

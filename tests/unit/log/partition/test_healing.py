@@ -15,9 +15,9 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
-from tests.support.logs import LOG_PATH, append, make_batch, make_context, open_test_log
-from tests.support.rotting import check_and_repair, flip
+from tests.support.faults.rotting import check_and_repair, flip
+from tests.support.storage.aborting import SMALL_SEGMENTS, all_aborted, fill_with_transactions
+from tests.support.storage.small import LOG_PATH, append, make_batch, make_context, open_test_log
 
 
 def filled(*, rounds: int = 60) -> tuple[MemoryFileSystem, PartitionLog]:
@@ -50,12 +50,12 @@ def readable(log: PartitionLog) -> set[int]:
 def test_everything_but_the_damaged_batch_is_read(at: str, byte: int) -> None:
     fs, log = filled()
     bases = log.segment_base_offsets
-    segment = log.segment_of(bases[-1] if at == "active" else bases[1])
+    segment = log.healing.segment_of(bases[-1] if at == "active" else bases[1])
     headers = list(segment.headers())
     position, header = headers[{"first": 0, "middle": len(headers) // 2, "last": -1, "active": 0}[at]]
     flip(fs, segment.log_path, position + byte)
     check_and_repair(log, segment.base_offset)
-    assert log.is_damaged
+    assert log.healing.is_damaged
     lost = set(range(header.base_offset, header.next_offset))
     assert readable(log) == set(range(log.log_end_offset)) - lost
     with pytest.raises(OperationError, match="are damaged on this replica"):
@@ -65,38 +65,38 @@ def test_everything_but_the_damaged_batch_is_read(at: str, byte: int) -> None:
 def test_batches_are_put_back_where_they_were() -> None:
     fs, log = filled()
     base = log.segment_base_offsets[1]
-    segment = log.segment_of(base)
+    segment = log.healing.segment_of(base)
     good = fs.open(segment.log_path).pread(segment.size, 0)
     flip(fs, segment.log_path, 300)
     check_and_repair(log, base)
-    (damaged,) = log.damage
-    target = log.begin_check(base)
+    (damaged,) = log.healing.damage
+    target = log.healing.begin_check(base)
     assert target is not None
-    assert not log.patch(target, damaged, b"too short")
-    assert log.patch(target, damaged, good[damaged.position : damaged.end_position])
+    assert not log.healing.patch(target, damaged, b"too short")
+    assert log.healing.patch(target, damaged, good[damaged.position : damaged.end_position])
     sync_files(fs, [segment.log_path])
     assert check_and_repair(log, base).done == []
-    assert not log.is_damaged
+    assert not log.healing.is_damaged
     assert readable(log) == set(range(log.log_end_offset))
 
 
 def test_a_log_that_was_cut_meanwhile_is_not_patched() -> None:
     fs, log = filled()
     base = log.segment_base_offsets[-1]
-    flip(fs, log.segment_of(base).log_path, 70)
+    flip(fs, log.healing.segment_of(base).log_path, 70)
     check_and_repair(log, base)
-    (damaged,) = log.damage
-    target = log.begin_check(base)
+    (damaged,) = log.healing.damage
+    target = log.healing.begin_check(base)
     assert target is not None
-    log.truncate_to(base)
-    assert not log.is_damaged
+    log.truncation.truncate_to(base)
+    assert not log.healing.is_damaged
     append(log, make_batch())
-    assert not log.patch(target, damaged, bytes(damaged.end_position - damaged.position))
+    assert not log.healing.patch(target, damaged, bytes(damaged.end_position - damaged.position))
 
 
 def test_indexes_are_rebuilt_while_the_log_is_open() -> None:
     fs, log = filled()
-    segment = next(each for each in log._segments if each.aborted())
+    segment = next(each for each in log.state.segments if each.aborted())
     expected = all_aborted(log)
     for suffix in (".index", ".timeindex", ".txnindex"):
         flip(fs, segment.stem + suffix, 3)
@@ -114,7 +114,7 @@ def test_leader_epochs_follow_the_batches() -> None:
     for epoch in (0, 0, 2, 5, 5, 7):
         append(log, make_batch(2), leader_epoch=epoch)
     right = log.leader_epochs.entries
-    log.leader_epochs = LeaderEpochCache([(0, 0), (2, 4), (6, 6), (7, 10)])
+    log.state.leader_epochs = LeaderEpochCache([(0, 0), (2, 4), (6, 6), (7, 10)])
     assert "known as 6, and is 5" in check_and_repair(log, 0).done[0]
     assert log.leader_epochs.entries == right
     assert log.leader_epochs.dirty
@@ -137,18 +137,18 @@ def test_a_damaged_topic_id_is_known_by_what_is_left_of_it(position: int) -> Non
     content[position] ^= 1
     fs, log = with_metadata(bytes(content))
     assert log.topic_id != TOPIC_ID or position < 11
-    assert log.adopt(TOPIC_ID)
+    assert log.healing.adopt(TOPIC_ID)
     assert log.topic_id == TOPIC_ID
     assert position < 11 or read_file(fs, f"{LOG_PATH}/partition.metadata") == RIGHT
 
 
 def test_a_log_of_another_topic_is_not_adopted() -> None:
     _, log = with_metadata(encode_partition_metadata(uuid.UUID(int=5)))
-    assert not log.adopt(TOPIC_ID)
+    assert not log.healing.adopt(TOPIC_ID)
     _, log = with_metadata(b"something else")
-    assert not log.adopt(TOPIC_ID)
+    assert not log.healing.adopt(TOPIC_ID)
 
 
 def test_a_log_without_metadata_is_adopted() -> None:
     log = open_test_log()
-    assert log.adopt(TOPIC_ID)
+    assert log.healing.adopt(TOPIC_ID)

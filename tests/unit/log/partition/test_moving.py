@@ -7,8 +7,16 @@ import pytest
 from crabka.errors import CorruptDataError, InvariantError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from tests.support.logs import NOW_MS, TOPIC_PARTITION, ProducerFields, append, make_batch, make_context, read_headers
-from tests.support.mirrors import COPY_PATH, SMALL_SEGMENTS, TARGET_DIR, Mirror
+from tests.support.moves.mirrors import COPY_PATH, SMALL_SEGMENTS, TARGET_DIR, Mirror
+from tests.support.storage.small import (
+    NOW_MS,
+    TOPIC_PARTITION,
+    ProducerFields,
+    append,
+    make_batch,
+    make_context,
+    read_headers,
+)
 
 FINAL = f"{TARGET_DIR}/orders-0"
 
@@ -20,7 +28,7 @@ def moved(count: int = 20) -> Mirror:
     mirror.catch_up()
     mirror.memory.rename(COPY_PATH, FINAL)
     mirror.memory.fsync_dir(TARGET_DIR)
-    mirror.log.rehome(FINAL, mirror.log.open_copy(FINAL))
+    mirror.log.moving.rehome(FINAL, mirror.log.moving.open_copy(FINAL))
     return mirror
 
 
@@ -49,7 +57,7 @@ def test_appends_rolls_and_a_clean_stop_happen_in_the_new_place() -> None:
 
 def test_an_untouched_log_is_closed_properly_in_its_new_place() -> None:
     mirror = moved()
-    assert not mirror.log.is_untouched
+    assert not mirror.log.durability.is_untouched
     mirror.log.close(clean=True)
     assert f"{20:020d}.snapshot" in mirror.memory.listdir(FINAL)
 
@@ -60,7 +68,7 @@ def test_a_copy_of_another_length_is_not_opened() -> None:
     mirror.catch_up()
     append(mirror.log, make_batch(1))
     with pytest.raises(CorruptDataError, match="bytes, and"):
-        mirror.log.open_copy(COPY_PATH)
+        mirror.log.moving.open_copy(COPY_PATH)
 
 
 def test_small_files_tell_of_epochs_snapshots_and_aborted_transactions() -> None:
@@ -68,8 +76,8 @@ def test_small_files_tell_of_epochs_snapshots_and_aborted_transactions() -> None
     for number in range(20):
         append(mirror.log, make_batch(1, producer=ProducerFields(1, 0, number)))
     aborted = AbortedTransaction(1, 17, 18, 19)
-    mirror.log._active.append_aborted(aborted)
-    small = mirror.log.small_files()
+    mirror.log.state.active.append_aborted(aborted)
+    small = mirror.log.moving.small_files()
     assert small.active_base_offset == mirror.log.segment_base_offsets[-1]
     assert small.aborted == (aborted,)
     assert [offset for offset, _ in small.snapshots] == mirror.log.segment_base_offsets[1:]
@@ -82,11 +90,11 @@ def test_a_held_log_neither_rolls_nor_shrinks() -> None:
     for _ in range(20):
         append(mirror.log, make_batch(1))
     log = mirror.log
-    log.delete_records_before(15)
-    log.is_held = True
-    assert log.delete_below_log_start(NOW_MS) == []
+    log.retention.delete_records_before(15)
+    log.moving.is_held = True
+    assert log.retention.delete_below_log_start(NOW_MS) == []
     assert not log.roll_if_needed(NOW_MS * 2)
     with pytest.raises(InvariantError, match="changes its dir"):
         log.roll(NOW_MS)
-    log.is_held = False
-    assert log.delete_below_log_start(NOW_MS)
+    log.moving.is_held = False
+    assert log.retention.delete_below_log_start(NOW_MS)

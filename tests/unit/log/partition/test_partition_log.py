@@ -3,7 +3,6 @@ from __future__ import annotations
 import uuid
 
 import pytest
-from kio.schema.errors import ErrorCode
 from kio.schema.types import BrokerId
 from kio.static.primitive import i16
 
@@ -12,6 +11,7 @@ from crabka.errors import InvariantError, OperationError
 from crabka.formats.offset_index import MAX_RELATIVE_OFFSET
 from crabka.log.partition.append import PendingAppend, prepare_batch
 from crabka.log.partition.partition_log import AppendOrigin, AppendResult, PartitionLog
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.control import (
     EndTransactionMarker,
@@ -21,7 +21,7 @@ from crabka.records.control import (
 )
 from crabka.records.header import crc_valid, parse_header
 from crabka.records.record import Record
-from tests.support.logs import (
+from tests.support.storage.small import (
     NOW_MS,
     ProducerFields,
     append,
@@ -92,9 +92,9 @@ def test_segments_roll_when_an_index_is_full() -> None:
 
 def test_segments_roll_when_offsets_do_not_fit_the_index() -> None:
     log = open_test_log()
-    log.append_as_follower(make_batch(base_offset=0))
-    log.append_as_follower(make_batch(base_offset=MAX_RELATIVE_OFFSET))
-    log.append_as_follower(make_batch(base_offset=MAX_RELATIVE_OFFSET + 1))
+    log.copying.append_as_follower(make_batch(base_offset=0))
+    log.copying.append_as_follower(make_batch(base_offset=MAX_RELATIVE_OFFSET))
+    log.copying.append_as_follower(make_batch(base_offset=MAX_RELATIVE_OFFSET + 1))
     assert log.segment_base_offsets == [0, MAX_RELATIVE_OFFSET + 1]
 
 
@@ -157,7 +157,7 @@ def test_kraft_control_records_are_no_markers() -> None:
 def test_followers_keep_the_offsets_they_are_given() -> None:
     log = open_test_log()
     data = make_batch(2, base_offset=0, leader_epoch=1) + make_batch(3, base_offset=10, leader_epoch=2)
-    log.append_as_follower(data + make_batch(1, base_offset=13)[:-5])
+    log.copying.append_as_follower(data + make_batch(1, base_offset=13)[:-5])
     assert [header.base_offset for header in read_headers(log)] == [0, 10]
     assert log.log_end_offset == 13
     assert log.leader_epochs.entries == [(1, 0), (2, 10)]
@@ -166,12 +166,12 @@ def test_followers_keep_the_offsets_they_are_given() -> None:
 @pytest.mark.parametrize("damage", ["checksum", "offset"])
 def test_followers_refuse_damaged_and_overlapping_batches(damage: str) -> None:
     log = open_test_log()
-    log.append_as_follower(make_batch(2, base_offset=0))
+    log.copying.append_as_follower(make_batch(2, base_offset=0))
     batch = bytearray(make_batch(2, base_offset=1 if damage == "offset" else 2))
     if damage == "checksum":
         batch[-1] ^= 1
     with pytest.raises(OperationError) as caught:
-        log.append_as_follower(bytes(batch))
+        log.copying.append_as_follower(bytes(batch))
     assert caught.value.error_code is ErrorCode.corrupt_message
     assert log.log_end_offset == 2
 
@@ -203,7 +203,7 @@ def test_a_deferred_append_is_a_part_of_the_log_when_it_is_finished() -> None:
     assert read_batches(log) == read_batches(plain)
     assert log.leader_epochs.entries == plain.leader_epochs.entries
     assert log.producer_state.entries.keys() == plain.producer_state.entries.keys()
-    assert log._active.indexes().offsets.encode() == plain._active.indexes().offsets.encode()
+    assert log.state.active.indexes().offsets.encode() == plain.state.active.indexes().offsets.encode()
 
 
 def test_a_deferred_duplicate_is_answered_at_once() -> None:
@@ -221,7 +221,7 @@ def test_nothing_overtakes_a_deferred_append() -> None:
     with pytest.raises(InvariantError):
         append(log, make_batch())
     with pytest.raises(InvariantError):
-        log.append_as_follower(make_batch())
+        log.copying.append_as_follower(make_batch())
     log.abandon_append()
     assert append(log, make_batch()) == 0
     with pytest.raises(InvariantError):
@@ -235,7 +235,7 @@ def test_a_log_that_is_gone_does_not_take_a_deferred_append(end: str) -> None:
     if end == "close":
         log.close(clean=False)
     else:
-        log.delete(uuid.UUID(int=1), NOW_MS)
+        log.moving.delete(uuid.UUID(int=1), NOW_MS)
     pending.write()
     with pytest.raises(OperationError) as caught:
         log.finish_append(pending)

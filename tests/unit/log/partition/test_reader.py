@@ -7,7 +7,7 @@ from crabka.log.partition.reader import MIN_RANGE_BYTES, ReadSlice, empty_slice,
 from crabka.log.segment.segment import Segment
 from crabka.ports import FileRange
 from crabka.records.header import iter_headers
-from tests.support.logs import LOG_PATH, NOW_MS, make_batch, make_context
+from tests.support.storage.small import LOG_PATH, NOW_MS, make_batch, make_context
 
 BATCH = len(make_batch(2, value_bytes=50))
 

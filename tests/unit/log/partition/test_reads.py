@@ -1,16 +1,16 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OffsetInRemoteTierError, OperationError
 from crabka.formats.leader_epochs import EpochEnd
 from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import iter_headers
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch, open_test_log, read_headers
-from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
+from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch, open_test_log, read_headers
+from tests.support.storage.tiered import drop_tiered, filled_log, tiered_config
 
 SMALL = TopicConfig(internal_segment_bytes=600, index_interval_bytes=100)
 
@@ -38,7 +38,7 @@ def test_a_log_is_read_over_all_segments() -> None:
 
 def test_offsets_outside_the_log_are_out_of_range() -> None:
     log = filled()
-    log.delete_records_before(5)
+    log.retention.delete_records_before(5)
     assert refused(log, 4) is ErrorCode.offset_out_of_range
     assert refused(log, 41) is ErrorCode.offset_out_of_range
     assert log.read(40, max_bytes=100).length == 0
@@ -84,19 +84,19 @@ def test_aborted_transactions_are_told_for_the_range_that_they_touch() -> None:
         batch = build_end_transaction_batch(marker, producer_id=7, producer_epoch=round_ + 1, timestamp=NOW_MS)
         log.append_as_leader(batch, leader_epoch=0, now_ms=NOW_MS, origin=AppendOrigin.COORDINATOR)
         log.set_high_watermark(log.log_end_offset)
-    assert [tuple(each[1:3]) for each in log.aborted_transactions(0, 15)] == [(0, 4), (10, 14)]
-    assert [tuple(each[1:3]) for each in log.aborted_transactions(5, 10)] == []
-    assert [tuple(each[1:3]) for each in log.aborted_transactions(3, 5)] == [(0, 4)]
+    assert [tuple(each[1:3]) for each in log.reads.aborted_transactions(0, 15)] == [(0, 4), (10, 14)]
+    assert [tuple(each[1:3]) for each in log.reads.aborted_transactions(5, 10)] == []
+    assert [tuple(each[1:3]) for each in log.reads.aborted_transactions(3, 5)] == [(0, 4)]
 
 
 def test_offsets_are_found_by_time_and_epoch() -> None:
     log = filled()
     append(log, make_batch(1, timestamp=NOW_MS), leader_epoch=4)
-    found = log.offset_for_timestamp(NOW_MS + 51)
+    found = log.reads.offset_for_timestamp(NOW_MS + 51)
     assert found is not None
     assert (found.timestamp, found.offset, found.leader_epoch) == (NOW_MS + 51, 11, 0)
-    assert log.offset_for_timestamp(NOW_MS + 10_000) is None
-    largest = log.max_timestamp_offset()
+    assert log.reads.offset_for_timestamp(NOW_MS + 10_000) is None
+    largest = log.reads.max_timestamp_offset()
     assert largest is not None
     assert (largest.timestamp, largest.offset) == (NOW_MS + 191, 39)
     assert log.end_offset_for_epoch(0) == EpochEnd(0, 40)
@@ -105,9 +105,9 @@ def test_offsets_are_found_by_time_and_epoch() -> None:
 
 def test_a_read_below_the_local_start_is_told_to_look_in_the_tier() -> None:
     log = filled_log(tiered_config(local_retention_bytes=0))
-    log.note_remote_offset(9)
+    log.tiering.note_remote_offset(9)
     drop_tiered(log)
-    log.raise_log_start(3)
+    log.retention.raise_log_start(3)
     assert (log.log_start_offset, log.local_log_start_offset) == (3, 8)
     for offset in (3, 7):
         with pytest.raises(OffsetInRemoteTierError) as caught:
@@ -122,8 +122,8 @@ def test_a_read_below_the_local_start_is_told_to_look_in_the_tier() -> None:
 
 def test_offsets_by_time_are_local() -> None:
     log = filled_log(tiered_config(local_retention_bytes=0))
-    log.note_remote_offset(9)
+    log.tiering.note_remote_offset(9)
     drop_tiered(log)
-    found = log.offset_for_timestamp(0)
+    found = log.reads.offset_for_timestamp(0)
     assert found is not None
     assert found.offset == 8

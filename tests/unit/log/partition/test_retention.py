@@ -3,7 +3,7 @@ from __future__ import annotations
 from crabka.log.partition.retention import count_deletable, expired_by_log_start, expired_by_size, expired_by_time
 from crabka.log.segment.segment import Segment
 from crabka.log.segment.segments import Segments
-from tests.support.logs import LOG_PATH, make_context
+from tests.support.storage.small import LOG_PATH, make_context
 
 
 def segments(sizes: list[int], timestamps: list[int] | None = None) -> Segments:

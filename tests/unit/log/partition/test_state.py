@@ -9,7 +9,7 @@ from crabka.errors import InvariantError, StorageError
 from crabka.ids import TopicPartition
 from crabka.log.partition.append import PendingAppend
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -19,7 +19,7 @@ from tests.support.logs import (
     make_context,
     open_test_log,
 )
-from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
+from tests.support.storage.tiered import drop_tiered, filled_log, tiered_config
 
 
 def test_a_new_log_is_empty() -> None:
@@ -31,7 +31,7 @@ def test_a_new_log_is_empty() -> None:
 def test_the_high_watermark_stays_within_the_log() -> None:
     log = open_test_log()
     append(log, make_batch(10))
-    log.delete_records_before(4)
+    log.retention.delete_records_before(4)
     log.set_high_watermark(99)
     assert log.high_watermark == 10
     log.set_high_watermark(1)
@@ -127,7 +127,7 @@ def test_a_flush_is_due_after_so_many_records() -> None:
 
 def test_offsets_keep_their_order_in_a_log_that_begins_in_the_tier() -> None:
     log = filled_log(tiered_config(local_retention_bytes=0))
-    log.note_remote_offset(9)
+    log.tiering.note_remote_offset(9)
     drop_tiered(log)
     for offset in (-1, 0, 3, 7):
         log.set_high_watermark(offset)
@@ -142,7 +142,7 @@ def test_the_last_stable_offset_of_a_transaction_that_began_in_the_tier_lies_the
     for _ in range(3):
         append(log, make_batch(value_bytes=60))
     log.flush()
-    log.note_remote_offset(log.log_end_offset)
+    log.tiering.note_remote_offset(log.log_end_offset)
     drop_tiered(log)
     assert log.local_log_start_offset > 0
     assert log.last_stable_offset == 0

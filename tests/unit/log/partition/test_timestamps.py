@@ -4,7 +4,7 @@ from crabka.config.topic import TopicConfig
 from crabka.log.partition.timestamps import find_by_timestamp, find_max_timestamp
 from crabka.log.segment.segment import Segment
 from crabka.log.segment.segments import Segments
-from tests.support.logs import LOG_PATH, NOW_MS, make_batch, make_context
+from tests.support.storage.small import LOG_PATH, NOW_MS, make_batch, make_context
 
 HOUR = 3_600_000
 

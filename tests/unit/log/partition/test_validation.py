@@ -3,15 +3,15 @@ from __future__ import annotations
 import struct
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.config.topic import TopicConfig
 from crabka.errors import OperationError
 from crabka.log.partition.validation import check_client_batch
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch
 from crabka.records.header import sealed
 from crabka.records.record import Record
-from tests.support.logs import NOW_MS, ProducerFields, make_batch
+from tests.support.storage.small import NOW_MS, ProducerFields, make_batch
 
 
 def refused(batch: bytes, config: TopicConfig | None = None) -> ErrorCode:

@@ -1,14 +1,14 @@
 from __future__ import annotations
 
 import pytest
-from kio.schema.errors import ErrorCode
 
 from crabka.errors import OperationError
 from crabka.log.producers.producer_state import AppendOrigin, ProducerEntry, ProducerStateManager
 from crabka.log.producers.verification import Verification
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.control import EndTransactionMarker
 from crabka.records.header import MAX_SEQUENCE, BatchHeader, parse_header
-from tests.support.logs import NOW_MS, ProducerFields, make_batch
+from tests.support.storage.small import NOW_MS, ProducerFields, make_batch
 
 COMMIT = EndTransactionMarker(committed=True, coordinator_epoch=3)
 ABORT = EndTransactionMarker(committed=False, coordinator_epoch=3)

@@ -3,7 +3,7 @@ from __future__ import annotations
 from crabka.log.producers.producer_state import BatchMark, ProducerEntry
 from crabka.log.producers.snapshots import ProducerSnapshots, decode_snapshot, encode_snapshot
 from crabka.testing import MemoryFileSystem
-from tests.support.golden import GOLDEN
+from tests.support.recorded.files import GOLDEN
 
 GOLDEN_SNAPSHOT = GOLDEN / "single/d2/txn-0/00000000000000000098.snapshot"
 

@@ -11,7 +11,7 @@ from crabka.log.recovery.recovery import OpenOptions
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from crabka.vfs import read_file, write_atomic
-from tests.support.logs import (
+from tests.support.storage.small import (
     LOG_DIR,
     LOG_PATH,
     NOW_MS,
@@ -22,7 +22,7 @@ from tests.support.logs import (
     open_test_log,
     read_headers,
 )
-from tests.support.tiered_logs import drop_tiered, filled_log, tiered_config
+from tests.support.storage.tiered import drop_tiered, filled_log, tiered_config
 
 SMALL = TopicConfig(internal_segment_bytes=400, index_interval_bytes=100)
 TIERED = tiered_config(local_retention_bytes=0)
@@ -70,7 +70,7 @@ def test_a_torn_tail_is_cut() -> None:
     size = fs.stat(path).size_bytes
     fs.open(path).truncate(size - 3)
     found = reopen(fs)
-    assert found.loss is None
+    assert found.durability.loss is None
     assert found.log_end_offset == 22
     assert append(found, make_batch(1, producer=ProducerFields(1, 0, 22))) == 22
     assert read_headers(found)[-1].base_offset == 22
@@ -108,25 +108,26 @@ def test_a_log_that_was_cut_below_its_checkpoints_has_a_loss_until_it_is_settled
     damaged = log.segment_base_offsets[1]
     fs.open(segment_path(damaged)).pwritev([b"\xff"], 70)
     found = reopen(fs, OpenOptions(recovery_point=damaged + 1, high_watermark=20, now_ms=NOW_MS))
-    assert found.loss is not None
-    assert (found.loss.offset, found.loss.end_offset, found.loss.path) == (damaged, 20, segment_path(damaged))
-    assert "CRC" in found.loss.reason
+    loss = found.durability.loss
+    assert loss is not None
+    assert (loss.offset, loss.end_offset, loss.path) == (damaged, 20, segment_path(damaged))
+    assert "CRC" in loss.reason
     # Whatever the log does until then, the next opening finds the loss.
-    assert (found.high_watermark, found.checkpoint_high_watermark) == (damaged, 20)
+    assert (found.high_watermark, found.durability.checkpoint_high_watermark) == (damaged, 20)
     found.close(clean=True)
     options = OpenOptions(clean=True, recovery_point=damaged, high_watermark=20, now_ms=NOW_MS)
     again = reopen(fs, options)
-    assert again.loss is not None
-    again.settle_loss()
-    assert again.checkpoint_high_watermark == damaged
+    assert again.durability.loss is not None
+    again.durability.settle_loss()
+    assert again.durability.checkpoint_high_watermark == damaged
 
 
 def test_a_clean_log_that_lost_its_end_has_a_loss() -> None:
     fs, log = stopped(clean=True)
     fs.open(segment_path(log.segment_base_offsets[-1])).truncate(0)
     found = reopen(fs, OpenOptions(clean=True, recovery_point=log.log_end_offset, now_ms=NOW_MS))
-    assert found.loss is not None
-    assert found.loss.end_offset == log.log_end_offset
+    assert found.durability.loss is not None
+    assert found.durability.loss.end_offset == log.log_end_offset
 
 
 def test_damaged_indexes_and_checkpoints_are_named(caplog: pytest.LogCaptureFixture) -> None:
@@ -252,7 +253,7 @@ def test_a_tiered_log_starts_below_its_files() -> None:
     fs = MemoryFileSystem()
     fs.makedirs(LOG_DIR)
     log = open_test_log(make_context(fs))
-    log.truncate_fully(50)
+    log.truncation.truncate_fully(50)
     log.close(clean=True)
     found = reopen(fs, CLEAN, TopicConfig(remote_storage_enable=True))
     assert (found.log_start_offset, found.local_log_start_offset, found.log_end_offset) == (0, 50, 50)
@@ -287,8 +288,8 @@ def tiered_and_trimmed(fs: MemoryFileSystem) -> PartitionLog:
     fs.makedirs(LOG_DIR)
     fs.fsync_dir("/")
     log = filled_log(TIERED, context=make_context(fs))
-    log.note_remote_offset(5)
-    log.raise_log_start(3)
+    log.tiering.note_remote_offset(5)
+    log.retention.raise_log_start(3)
     drop_tiered(log)
     return log
 
@@ -353,7 +354,7 @@ def test_epochs_below_the_log_start_that_came_back_go_again() -> None:
 
 def test_epochs_that_were_cut_with_a_log_start_that_a_crash_took_are_found_again() -> None:
     fs, log = stopped(clean=False)
-    log.delete_records_before(13)
+    log.retention.delete_records_before(13)
     log.flush()
     assert log.leader_epochs.entries == [(1, 13)]
     fs.crash()

@@ -10,7 +10,7 @@ from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.filtering import emptied_batch
 from crabka.records.header import parse_header
-from tests.support.logs import LOG_PATH, NOW_MS, ProducerFields, make_batch, make_context
+from tests.support.storage.small import LOG_PATH, NOW_MS, ProducerFields, make_batch, make_context
 
 ABORT = EndTransactionMarker(committed=False, coordinator_epoch=2)
 

@@ -4,7 +4,7 @@ import pytest
 
 from crabka.log.recovery.segment_recovery import CHUNK_BYTES, batch_fault, checked_batches
 from crabka.log.segment.segment import Segment
-from tests.support.logs import LOG_PATH, make_batch, make_context
+from tests.support.storage.small import LOG_PATH, make_batch, make_context
 
 
 def checked(*batches: bytes) -> list[int]:

@@ -7,7 +7,7 @@ import pytest
 from crabka.log.segment.batch_walk import BatchWalk, Gap, OffsetRules, WholeBatch
 from crabka.records.header import parse_header
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import make_batch
+from tests.support.storage.small import make_batch
 
 SIZES = (1, 3, 2, 1, 4)
 RULES = OffsetRules(0, sum(SIZES), 3)

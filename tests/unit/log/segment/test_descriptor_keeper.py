@@ -6,8 +6,8 @@ import errno
 from crabka.log.dirs.log_manager import LogManager
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.async_tests import run_with
-from tests.support.log_managers import CONFIG, TOPIC_ID, partition, simulate
-from tests.support.logs import append, make_batch, read_headers
+from tests.support.storage.managers import CONFIG, TOPIC_ID, partition, simulate
+from tests.support.storage.small import append, make_batch, read_headers
 
 LIMIT = 64
 COUNT = 60
@@ -50,7 +50,7 @@ def test_what_a_segment_held_when_it_gave_up_its_descriptor_survives_a_power_cut
             fs.fsync_dir(log.path)
         for path in manager.online_dirs:
             fs.fsync_dir(path)
-        resting.extend(log.partition for log in manager if not log._active.has_descriptor)
+        resting.extend(log.partition for log in manager if not log.state.active.has_descriptor)
 
     async def second(manager: LogManager) -> None:
         await manager.load(lambda _topic: CONFIG)

@@ -9,8 +9,8 @@ from crabka.errors import StorageError
 from crabka.log.dirs.log_manager import LogManager
 from crabka.log.segment.descriptors import MAX_SEALED, LogDescriptors
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from tests.support.log_managers import CONFIG, TOPIC_ID, partition, simulate
-from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.storage.managers import CONFIG, TOPIC_ID, partition, simulate
+from tests.support.storage.small import NOW_MS, append, make_batch
 
 
 def test_logs_have_a_share_of_the_limit() -> None:
@@ -55,7 +55,7 @@ def test_a_log_without_a_descriptor_fails_reads_and_deferred_appends_as_storage_
         append(log, make_batch(1))
         log.read(log.log_end_offset, max_bytes=100)
         append(log, make_batch(1))
-        log._active.sync_and_rest()
+        log.state.active.sync_and_rest()
         rule = fs.add(FaultRule(operation="open", path="*.log", error=errno.EMFILE))
         for offset in (0, 1):
             with pytest.raises(StorageError, match="Too many open files"):

@@ -15,7 +15,7 @@ from crabka.log.segment.indexes import (
 from crabka.ports import FileSystem
 from crabka.records.header import parse_header
 from crabka.vfs import read_file
-from tests.support.logs import LOG_PATH, NOW_MS, make_batch, make_context
+from tests.support.storage.small import LOG_PATH, NOW_MS, make_batch, make_context
 
 BASE = 100
 STEM = f"{LOG_PATH}/{BASE:020d}"

@@ -15,7 +15,7 @@ from crabka.log.segment.segment import SegmentContext
 from crabka.ports import File
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs.syncing import sync_each
-from tests.support.logs import LOG_DIR, NOW_MS, append, make_batch, read_headers
+from tests.support.storage.small import LOG_DIR, NOW_MS, append, make_batch, read_headers
 
 
 def make_logs(count: int, capacity: int, fs: FaultyFileSystem | None = None) -> tuple[OpenSegments, list[PartitionLog]]:
@@ -31,7 +31,7 @@ def make_logs(count: int, capacity: int, fs: FaultyFileSystem | None = None) -> 
 def flushed_append(log: PartitionLog) -> None:
     append(log, make_batch(2))
     log.flush()
-    log.settle_descriptor()
+    log.durability.settle_descriptor()
 
 
 def test_a_new_log_holds_no_descriptor_until_it_is_written() -> None:
@@ -52,7 +52,7 @@ def test_a_log_that_rests_is_read_and_written_as_before() -> None:
     log.roll(NOW_MS)
     append(log, make_batch(1))
     assert [header.base_offset for header in read_headers(log)] == [0, 2, 3]
-    log.truncate_to(2, now_ms=NOW_MS)
+    log.truncation.truncate_to(2, now_ms=NOW_MS)
     assert [header.base_offset for header in read_headers(log)] == [0]
 
 
@@ -61,14 +61,14 @@ def test_idle_segments_make_room_for_those_that_are_used() -> None:
     for log in logs[:2]:
         append(log, make_batch(1))
         log.flush()
-        log._active.note_durable()
+        log.state.active.note_durable()
     # The first is used since, the second is not.
     segments.take_idle(0, looks=2)
     append(logs[0], make_batch(1))
     logs[0].flush()
-    logs[0]._active.note_durable()
+    logs[0].state.active.note_durable()
     append(logs[2], make_batch(1))
-    assert [log._active.has_descriptor for log in logs] == [True, False, True, False]
+    assert [log.state.active.has_descriptor for log in logs] == [True, False, True, False]
 
 
 def test_bytes_that_are_not_durable_keep_their_descriptor() -> None:
@@ -77,7 +77,7 @@ def test_bytes_that_are_not_durable_keep_their_descriptor() -> None:
     segments.on_crowded = lambda: crowded.append(len(segments))
     for log in logs[:5]:
         append(log, make_batch(1))
-    assert all(log._active.has_descriptor for log in logs[:5])
+    assert all(log.state.active.has_descriptor for log in logs[:5])
     assert crowded == [4]
 
 
@@ -116,9 +116,9 @@ def test_a_segment_that_cannot_be_synced_keeps_its_descriptor() -> None:
         append(log, make_batch(1))
     fs.add(FaultRule(operation="fsync", path="*orders-0/*.log", error=errno.EIO))
     with pytest.raises(OSError, match="Input/output error"):
-        segments._sync_now([log._active for log in logs[:4]])
-    assert [log._active.has_descriptor for log in logs[:4]] == [True, False, False, False]
-    assert not logs[0]._active.is_durable
+        segments._sync_now([log.state.active for log in logs[:4]])
+    assert [log.state.active.has_descriptor for log in logs[:4]] == [True, False, False, False]
+    assert not logs[0].state.active.is_durable
 
 
 def test_another_thread_takes_no_descriptor_away() -> None:

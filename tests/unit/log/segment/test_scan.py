@@ -5,7 +5,7 @@ import pytest
 from crabka.log.segment.scan import CHUNK_BYTES, find_batch, scan_headers
 from crabka.ports import File
 from crabka.testing import MemoryFileSystem
-from tests.support.logs import make_batch
+from tests.support.storage.small import make_batch
 
 
 def file_with(*batches: bytes) -> File:

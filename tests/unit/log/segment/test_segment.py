@@ -9,7 +9,7 @@ from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.segment.segment import NEVER, Segment, SegmentContext
 from crabka.records.header import parse_header
 from crabka.vfs import read_file
-from tests.support.logs import LOG_PATH, NOW_MS, make_batch, make_context
+from tests.support.storage.small import LOG_PATH, NOW_MS, make_batch, make_context
 
 CONFIG = TopicConfig(index_interval_bytes=200)
 BASE = 100

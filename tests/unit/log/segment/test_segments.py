@@ -2,7 +2,7 @@ from __future__ import annotations
 
 from crabka.log.segment.segment import Segment
 from crabka.log.segment.segments import Segments
-from tests.support.logs import LOG_PATH, make_context
+from tests.support.storage.small import LOG_PATH, make_context
 
 
 def segments(*bases: int) -> Segments:

@@ -9,7 +9,7 @@ from crabka.log.segment.indexes import SegmentIndexes
 from crabka.log.segment.swap import SEGMENT_SUFFIXES, CleanedFiles, complete_swaps
 from crabka.testing import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.logs import make_batch
+from tests.support.storage.small import make_batch
 
 DIRECTORY = "/log"
 STEM = f"{DIRECTORY}/{5:020d}"

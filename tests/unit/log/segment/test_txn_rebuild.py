@@ -11,8 +11,16 @@ from crabka.log.recovery.recovery import OpenOptions
 from crabka.log.segment.txn_rebuild import rebuild_aborted
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import MemoryFileSystem
-from tests.support.aborting import SMALL_SEGMENTS, all_aborted, end_transaction, fill_with_transactions
-from tests.support.logs import LOG_PATH, NOW_MS, ProducerFields, append, make_batch, make_context, open_test_log
+from tests.support.storage.aborting import SMALL_SEGMENTS, all_aborted, end_transaction, fill_with_transactions
+from tests.support.storage.small import (
+    LOG_PATH,
+    NOW_MS,
+    ProducerFields,
+    append,
+    make_batch,
+    make_context,
+    open_test_log,
+)
 
 CLEAN = OpenOptions(clean=True, now_ms=NOW_MS)
 
@@ -57,19 +65,19 @@ KINDS = ("deleted", "empty", "shorter", "cut", "garbage", "flipped")
 @pytest.mark.parametrize("seed", range(5))
 def test_what_is_rebuilt_equals_what_was_written(seed: int) -> None:
     fs, log = filled(seed)
-    segments = list(log._segments)
+    segments = list(log.state.segments)
     for segment in segments:
-        assert rebuild_aborted(fs, segments, log._snapshots, segment).entries == segment.aborted()
+        assert rebuild_aborted(fs, segments, log.state.snapshots, segment).entries == segment.aborted()
     assert len(segments) > 3
 
 
 def test_rebuilding_does_without_snapshots() -> None:
     fs, log = filled()
-    for offset in log._snapshots.offsets:
-        log._snapshots.remove(offset)
-    segments = list(log._segments)
+    for offset in log.state.snapshots.offsets:
+        log.state.snapshots.remove(offset)
+    segments = list(log.state.segments)
     for segment in segments:
-        assert rebuild_aborted(fs, segments, log._snapshots, segment).entries == segment.aborted()
+        assert rebuild_aborted(fs, segments, log.state.snapshots, segment).entries == segment.aborted()
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -81,7 +89,7 @@ def test_a_damaged_index_is_rebuilt_after_a_clean_stop(kind: str, caplog: pytest
         damage(fs, path, kind)
     found = open_test_log(make_context(fs), SMALL_SEGMENTS, CLEAN)
     assert all_aborted(found) == expected
-    assert caplog.text.count("rebuilt from the log") == len([each for each in found._segments if each.aborted()])
+    assert caplog.text.count("rebuilt from the log") == len([each for each in found.state.segments if each.aborted()])
 
 
 @pytest.mark.parametrize("kind", KINDS)
@@ -92,7 +100,7 @@ def test_a_damaged_index_below_the_recovery_point_is_rebuilt_after_a_crash(kind:
     first = index_files(fs)[0]
     fs.crash()
     damage(fs, first, kind)
-    options = OpenOptions(recovery_point=log.checkpoint_recovery_point, now_ms=NOW_MS)
+    options = OpenOptions(recovery_point=log.durability.checkpoint_recovery_point, now_ms=NOW_MS)
     assert all_aborted(open_test_log(make_context(fs), SMALL_SEGMENTS, options)) == expected
 
 
@@ -153,7 +161,7 @@ def test_an_index_that_damaged_batches_hide_stays_wrong_until_they_are_repaired(
     log.close(clean=True)
     damage(fs, index_files(fs)[0], "deleted")
     base = index_files(fs)[0]
-    first = next(segment for segment in log._segments if (segment.noted or (0,))[0])
+    first = next(segment for segment in log.state.segments if (segment.noted or (0,))[0])
     file = fs.open(first.log_path)
     good = file.pread(1, 70)
     file.pwritev([bytes([good[0] ^ 1])], 70)

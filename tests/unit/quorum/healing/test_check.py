@@ -10,7 +10,7 @@ from crabka.quorum.snapshots.files import SnapshotContent, SnapshotId, write_sna
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
 
 SNAPSHOT = SnapshotId(3, 1)
 PATH = f"/m/{SNAPSHOT.file_name}"

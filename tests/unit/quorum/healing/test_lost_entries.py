@@ -16,7 +16,7 @@ from crabka.quorum.log.survey import LogSurvey
 from crabka.quorum.log.voters import VoterNode
 from crabka.quorum.snapshots.files import SnapshotHead, SnapshotId
 from crabka.quorum.snapshots.set_aside import DamagedSnapshot
-from tests.support.quorum_node import DIRECTORY_ID, VOTER
+from tests.support.quorum.node import DIRECTORY_ID, VOTER
 
 KEY = ReplicaKey(1, DIRECTORY_ID)
 SURVEY = LogSurvey(end_offset=5, epochs=LeaderEpochCache([(2, 0)]))

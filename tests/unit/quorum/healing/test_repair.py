@@ -14,8 +14,8 @@ from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.snapshots.files import SnapshotId, list_snapshots
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file, write_atomic
-from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, formatted_disk, new_topic, open_quorum, run_node
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.quorum.node import DIRECTORY, LOG_DIRECTORY, formatted_disk, new_topic, open_quorum, run_node
 
 STATE = f"{LOG_DIRECTORY}/quorum-state"
 LOG = f"{LOG_DIRECTORY}/00000000000000000000.log"

@@ -20,8 +20,8 @@ from crabka.quorum.snapshots.files import SnapshotId, list_snapshots, read_snaps
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, formatted_disk, new_topic, run_node
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.quorum.node import DIRECTORY, LOG_DIRECTORY, formatted_disk, new_topic, run_node
 
 SETTINGS = MetadataLogSettings(max_idle_interval_ms=0, max_snapshot_interval_ms=0, segment_bytes=500)
 TOPICS = 10

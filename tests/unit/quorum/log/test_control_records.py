@@ -11,7 +11,7 @@ from crabka.records.builder import build_batch
 from crabka.records.control import LeaderChangeMessageV0, parse_control_record
 from crabka.records.header import parse_header
 from crabka.records.record import Record, decode_records
-from tests.support.metadata_logs import SINGLE, segments
+from tests.support.recorded.metadata_logs import SINGLE, segments
 
 VOTERS = VoterSet((VoterNode(1, UUID(int=5), (VoterEndpoint("CONTROLLER", "a", 1),)),))
 RECORDS = (LeaderChange(1, (1, 2, 3), (1, 3)), KRaftVersionChange(1), VotersChange(VOTERS))

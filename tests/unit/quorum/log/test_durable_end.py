@@ -7,7 +7,7 @@ import pytest
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.quorum.log.durable_end import FILE_NAME, SLOT_BYTES, DurableEnd, read_durable_end
 from crabka.testing.memory_file_system import MemoryFileSystem
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
 
 PATH = f"/m/{FILE_NAME}"
 

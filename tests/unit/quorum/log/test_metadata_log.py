@@ -17,9 +17,9 @@ from crabka.records.header import parse_header
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.golden_disk import copy_to_memory
-from tests.support.metadata_logs import QUORUM, SINGLE
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.metadata_logs import QUORUM, SINGLE
 
 SMALL = MetadataLogSettings(segment_bytes=300)
 

@@ -14,7 +14,7 @@ from crabka.records.header import iter_headers, parse_header
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
 
 PATH = "/m/00000000000000000000.log"
 

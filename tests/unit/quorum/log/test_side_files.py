@@ -6,7 +6,7 @@ from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.quorum.log.side_files import SideFiles
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file, write_atomic
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
 
 NAMES = ["leader-epoch-checkpoint", "partition.metadata", "00000000000000000007.snapshot"]
 

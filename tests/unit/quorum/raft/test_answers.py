@@ -21,7 +21,7 @@ from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from tests.support.async_tests import real_time, run_with
-from tests.support.quorum_node import DIRECTORY, QUIET, formatted_disk
+from tests.support.quorum.node import DIRECTORY, QUIET, formatted_disk
 
 HINT = LeaderHint(1, 1)
 NONE = ErrorCode.none

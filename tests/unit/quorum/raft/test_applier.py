@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from crabka.errors import InvariantError
-from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.delta import MetadataChanges
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import AbortTransactionRecord, BeginTransactionRecord, EndTransactionRecord, encode_record
 from crabka.quorum.raft import applier as raft_applier
@@ -17,7 +17,7 @@ from crabka.quorum.storage import MetadataStorage
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from tests.support.async_tests import real_time, run_with
-from tests.support.quorum_node import DIRECTORY, QUIET, VOTER, formatted_disk, new_topic, topic_config
+from tests.support.quorum.node import DIRECTORY, QUIET, VOTER, formatted_disk, new_topic, topic_config
 
 
 class Bench:
@@ -28,7 +28,7 @@ class Bench:
         self.storage = MetadataStorage.open(self.fs, DIRECTORY, QUIET, now_ms=10)
         self.log = RaftLog(self.storage)
         self.applier = MetadataApplier(self.storage)
-        self.published: list[tuple[MetadataDelta, MetadataImage]] = []
+        self.published: list[tuple[MetadataChanges, MetadataImage]] = []
         self.unsubscribe = self.applier.subscribe(lambda delta, image: self.published.append((delta, image)))
 
     def batch(self, records: list[Any], epoch: int = 1) -> bytes:
@@ -123,7 +123,7 @@ def test_a_contradiction_never_becomes_an_image() -> None:
 def test_a_subscriber_that_breaks_is_a_broken_invariant() -> None:
     bench = Bench()
 
-    def fail(_delta: MetadataDelta, _image: MetadataImage) -> None:
+    def fail(_delta: MetadataChanges, _image: MetadataImage) -> None:
         raise ValueError
 
     bench.applier.subscribe(fail)

@@ -47,7 +47,7 @@ from crabka.records.record import Record
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.inline_threads import InlineThreads
 from tests.support.async_tests import run_with
-from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, QUIET, formatted_disk, run_node
+from tests.support.quorum.node import DIRECTORY, LOG_DIRECTORY, QUIET, formatted_disk, run_node
 
 ANSWER = VersionsResponse(error=ErrorCode.none)
 

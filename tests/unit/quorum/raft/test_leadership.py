@@ -16,7 +16,7 @@ from crabka.quorum.raft.log import RaftLog
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.quorum.storage import MetadataStorage
 from tests.support.async_tests import run_with
-from tests.support.quorum_node import DIRECTORY, formatted_disk, new_topic, run_node
+from tests.support.quorum.node import DIRECTORY, formatted_disk, new_topic, run_node
 
 
 class FakeCore:

@@ -19,7 +19,7 @@ from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import read_file, write_atomic
-from tests.support.quorum_node import DIRECTORY, LOG_DIRECTORY, VOTER, formatted_disk
+from tests.support.quorum.node import DIRECTORY, LOG_DIRECTORY, VOTER, formatted_disk
 
 SMALL = MetadataLogSettings(segment_bytes=300)
 VOTERS = VoterSet((VOTER,))

@@ -25,9 +25,7 @@ from crabka.quorum.raft.watch import QuorumLeader
 from crabka.quorum.settings import MetadataLogSettings
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from tests.support.async_tests import run_with
-from tests.support.golden import GOLDEN
-from tests.support.golden_disk import copy_to_memory
-from tests.support.quorum_node import (
+from tests.support.quorum.node import (
     DIRECTORY,
     LOG_DIRECTORY,
     QUIET,
@@ -37,6 +35,8 @@ from tests.support.quorum_node import (
     run_node,
     topic_config,
 )
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.files import GOLDEN
 
 ALONE = QuorumOptions(log=QUIET)
 

@@ -15,7 +15,7 @@ from crabka.formats.meta_properties import MetaProperties, encode_meta_propertie
 from crabka.formats.quorum_state import QuorumStateFile
 from crabka.ids import ZERO_UUID
 from crabka.kraft.voters import VoterNode, VoterSet
-from crabka.metadata.delta import MetadataDelta
+from crabka.metadata.delta import MetadataChanges
 from crabka.metadata.image import MetadataImage
 from crabka.metadata.records import BeginTransactionRecord
 from crabka.ports import Runtime
@@ -27,7 +27,7 @@ from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import write_atomic
 from tests.support.async_tests import run_with
-from tests.support.quorum_node import (
+from tests.support.quorum.node import (
     DIRECTORY,
     LOG_DIRECTORY,
     QUIET,
@@ -95,7 +95,7 @@ def test_nothing_is_visible_before_it_is_durable() -> None:
 def test_subscribers_see_every_change_once_and_in_order() -> None:
     steps: list[tuple[int, set[str]]] = []
 
-    def note(delta: MetadataDelta, image: MetadataImage) -> None:
+    def note(delta: MetadataChanges, image: MetadataImage) -> None:
         created = {image.topics.by_id[topic_id].name for topic_id in delta.topics_created}
         steps.append((image.offset, created))
 
@@ -168,7 +168,7 @@ def test_a_failed_write_kills_the_quorum_and_tells_everybody(caplog: pytest.LogC
 
 @run_with(lambda test: run_node(formatted_disk(), test))
 async def test_a_broken_subscriber_kills_the_quorum(runtime: Runtime, /, caplog: pytest.LogCaptureFixture) -> None:
-    def broken(_delta: MetadataDelta, _image: MetadataImage) -> None:
+    def broken(_delta: MetadataChanges, _image: MetadataImage) -> None:
         raise KeyError("bug")
 
     quorum = await open_quorum(runtime)

@@ -21,11 +21,11 @@ from crabka.quorum.snapshots.files import (
 from crabka.records.header import iter_headers
 from crabka.testing.memory_file_system import MemoryFileSystem
 from crabka.vfs import write_atomic
-from tests.support.golden import GOLDEN
-from tests.support.golden_disk import copy_to_memory
-from tests.support.metadata_logs import METADATA_DIRS, checkpoints
-from tests.support.quorum_node import VOTER
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.quorum.node import VOTER
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.metadata_logs import METADATA_DIRS, checkpoints
 
 FILES = [path for directory in METADATA_DIRS for path in checkpoints(directory)]
 

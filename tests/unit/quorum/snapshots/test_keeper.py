@@ -21,7 +21,8 @@ from crabka.quorum.snapshots.keeper import (
 )
 from crabka.quorum.storage import MetadataStorage
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
-from tests.support.quorum_node import (
+from tests.support.faults.rotting import flip
+from tests.support.quorum.node import (
     DIRECTORY,
     LOG_DIRECTORY,
     VOTER,
@@ -31,7 +32,6 @@ from tests.support.quorum_node import (
     run_node,
     topic_config,
 )
-from tests.support.rotting import flip
 
 KEPT = [
     KeptSnapshot(SnapshotId(0, 0), 10, 100),

@@ -6,8 +6,8 @@ from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.quorum.snapshots.files import SnapshotContent, SnapshotId, list_snapshots, write_snapshot
 from crabka.quorum.snapshots.set_aside import DAMAGED_SUFFIX, MAX_KEPT, damaged_snapshot, set_aside
 from crabka.testing.memory_file_system import MemoryFileSystem
-from tests.support.quorum_node import VOTER
-from tests.support.rotting import flip
+from tests.support.faults.rotting import flip
+from tests.support.quorum.node import VOTER
 
 
 def disk(*offsets: int) -> MemoryFileSystem:

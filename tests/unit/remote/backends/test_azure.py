@@ -6,7 +6,7 @@ from crabka.errors import ConfigError
 from crabka.remote.backends.azure import AzureConfig, azure_storage
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing import MemoryFileSystem
-from tests.support.tier_segments import write_segment
+from tests.support.tiers.segments import write_segment
 
 PLACE = {"account": "acme", "container": "logs"}
 SECRETS = {"account.key": "aHVzaC1odXNo", "sas.token": "sv=1&sig=hush%2Bhush", "client.secret": "hush-client"}

@@ -17,8 +17,8 @@ from crabka.remote.errors import RemoteBackendError
 from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import FaultRule
 from crabka.testing.memory_file_system import MemoryFile
-from tests.support.node_process import wait_until
-from tests.support.object_stores import disk_bucket, memory_bucket
+from tests.support.nodes.process import wait_until
+from tests.support.tiers.object_stores import disk_bucket, memory_bucket
 
 
 def keys(store: MemoryStore) -> list[str]:

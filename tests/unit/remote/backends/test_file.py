@@ -12,8 +12,8 @@ from crabka.remote.backends.object_store import ObjectStoreStorage
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_file_system import FaultRule, FaultyFileSystem
 from crabka.vfs import OsFileSystem
-from tests.support.object_stores import SMALL_PARTS
-from tests.support.tier_segments import golden_segments, golden_tier, stored_contents, write_segment
+from tests.support.tiers.object_stores import SMALL_PARTS
+from tests.support.tiers.segments import golden_segments, golden_tier, stored_contents, write_segment
 
 
 @pytest.fixture

@@ -14,8 +14,8 @@ from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import FaultRule
 from crabka.testing.memory_file_system import MemoryFile
 from crabka.vfs import OsFileSystem
-from tests.support.golden_disk import copy_to_memory
-from tests.support.tier_segments import PARTITION, golden_segments, golden_tier, stored_contents, write_segment
+from tests.support.recorded.disk import copy_to_memory
+from tests.support.tiers.segments import PARTITION, golden_segments, golden_tier, stored_contents, write_segment
 
 ROOT = "/tier/kafka-tiered-storage"
 DIRECTORY = f"{ROOT}/{partition_directory(PARTITION)}"

@@ -14,8 +14,8 @@ from crabka.remote.errors import InvalidRangeError, RemoteBackendError, SegmentN
 from crabka.remote.layout import index_paths, object_path
 from crabka.remote.segments import IndexType
 from crabka.testing import MemoryFileSystem
-from tests.support.object_stores import memory_bucket
-from tests.support.tier_segments import LocalSegment, stored_contents, write_segment
+from tests.support.tiers.object_stores import memory_bucket
+from tests.support.tiers.segments import LocalSegment, stored_contents, write_segment
 
 
 class _ScriptedBucket(Bucket):

@@ -19,8 +19,8 @@ from crabka.remote.backends.uploads import (
 )
 from crabka.remote.segments import IndexType
 from crabka.testing import MemoryFileSystem
-from tests.support.node_process import wait_until
-from tests.support.tier_segments import write_segment
+from tests.support.nodes.process import wait_until
+from tests.support.tiers.segments import write_segment
 
 
 def test_all_that_accompanies_a_segment_is_named() -> None:

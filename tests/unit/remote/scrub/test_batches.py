@@ -6,7 +6,7 @@ import pytest
 
 from crabka.records.header import iter_headers
 from crabka.remote.scrub.batches import BrokenBatchError, walk_batches
-from tests.support.planted_tier import batches, transaction
+from tests.support.tiers.planted import batches, transaction
 
 LOG = batches(0, 3) + transaction(15, committed=False)
 

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from crabka.remote.scrub import Severity, TierFault, TierFaultKind
-from tests.support.planted_tier import ORDERS, two_segments
+from tests.support.tiers.planted import ORDERS, two_segments
 
 
 @pytest.mark.parametrize("kind", TierFaultKind)

@@ -12,7 +12,7 @@ from crabka.remote.segments import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from tests.support.planted_tier import ORDERS, two_segments, update
+from tests.support.tiers.planted import ORDERS, two_segments, update
 
 STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED

@@ -18,7 +18,7 @@ from crabka.remote.scrub.index_files import (
     TimeIndexFollower,
     TransactionIndexFollower,
 )
-from tests.support.planted_tier import (
+from tests.support.tiers.planted import (
     FIRST_TIMESTAMP_MS,
     PRODUCER_ID,
     batches,

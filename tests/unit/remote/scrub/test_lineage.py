@@ -8,7 +8,7 @@ from collections.abc import Sequence
 from crabka.remote.scrub.faults import TierFaultKind
 from crabka.remote.scrub.lineage import PartitionBounds, check_lineage, overlaps, predecessors
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata, RemoteLogSegmentState
-from tests.support.planted_tier import ORDERS
+from tests.support.tiers.planted import ORDERS
 
 
 def segment(number: int, start: int, end: int, *epochs: tuple[int, int]) -> RemoteLogSegmentMetadata:

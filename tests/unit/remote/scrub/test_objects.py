@@ -11,7 +11,7 @@ from crabka.remote.layout import object_path
 from crabka.remote.scrub import ObjectFindings, TierFaultKind, check_objects, verify_segment
 from crabka.remote.scrub.objects import expected_paths
 from crabka.remote.segments import IndexType, RemoteLogSegmentState
-from tests.support.planted_tier import STORED_MS, PlantedTier, batches, two_segments, update
+from tests.support.tiers.planted import STORED_MS, PlantedTier, batches, two_segments, update
 
 GRACE_MS = 1000
 

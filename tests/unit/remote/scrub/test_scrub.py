@@ -27,9 +27,10 @@ from crabka.remote.scrub import (
 from crabka.remote.scrub.scrub import fetch_lineage
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, RemoteLogSegmentState, TopicIdPartition
 from crabka.vfs import OsFileSystem
-from tests.support.golden import GOLDEN
-from tests.support.golden_tier import golden_history
-from tests.support.planted_tier import (
+from tests.support.recorded.files import GOLDEN
+from tests.support.recorded.tier import golden_history
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import (
     ORDERS,
     PRODUCER_ID,
     STORED_MS,
@@ -39,7 +40,6 @@ from tests.support.planted_tier import (
     two_segments,
     update,
 )
-from tests.support.tier_on_disk import write_tier
 
 
 def kinds(faults: list[TierFault]) -> list[TierFaultKind]:

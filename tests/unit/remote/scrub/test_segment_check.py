@@ -12,7 +12,7 @@ from crabka.remote.errors import RemoteBackendError
 from crabka.remote.scrub import TierFaultKind, check_segment
 from crabka.remote.scrub.segment_check import SegmentFindings
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from tests.support.planted_tier import PRODUCER_ID, PlantedTier, batches, transaction, two_segments
+from tests.support.tiers.planted import PRODUCER_ID, PlantedTier, batches, transaction, two_segments
 
 
 def faults_of(tier: PlantedTier, segment: RemoteLogSegmentMetadata) -> list[tuple[TierFaultKind, str]]:

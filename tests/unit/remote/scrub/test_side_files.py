@@ -8,7 +8,7 @@ import pytest
 
 from crabka.formats.producer_snapshot import ProducerRow, encode_producers
 from crabka.remote.scrub.side_files import check_epoch_checkpoint, check_producer_snapshot
-from tests.support.planted_tier import two_segments
+from tests.support.tiers.planted import two_segments
 
 SEGMENT = two_segments().segments[1]
 

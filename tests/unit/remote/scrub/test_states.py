@@ -13,7 +13,7 @@ from crabka.remote.segments import (
     RemotePartitionDeleteMetadata,
     RemotePartitionDeleteState,
 )
-from tests.support.planted_tier import ORDERS, STORED_MS, two_segments, update
+from tests.support.tiers.planted import ORDERS, STORED_MS, two_segments, update
 
 GRACE_MS = 60_000
 LATER_MS = STORED_MS + GRACE_MS

@@ -2,7 +2,6 @@ from __future__ import annotations
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
@@ -11,6 +10,7 @@ from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.embedded import Broker
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import TopicChangedError

@@ -8,8 +8,8 @@ from crabka.errors import ConfigError
 from crabka.remote.backends.url import storage_settings_of_url
 from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
 from crabka.spark.access.tier_store import ObjectMissingError, open_tier_store, present, tier_uri_of
-from tests.support.planted_tier import two_segments
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.planted import two_segments
+from tests.support.tiers.stores import write_tier
 
 
 def test_a_directory_is_found_by_any_of_its_names(tmp_path: Path) -> None:

@@ -13,7 +13,7 @@ from crabka.spark.decode import AbortedTransactions, BatchBounds, CorruptBatch, 
 from crabka.spark.decode.batches import BatchSource, CorruptionListener
 from crabka.spark.decode.kernels import BASE_OFFSET, POSITION
 from crabka.spark.decode.places import ANYWHERE
-from tests.support.decoded_rows import EVERYTHING, ORIGIN, log_of, marker, records
+from tests.support.spark.decoded_rows import EVERYTHING, ORIGIN, log_of, marker, records
 
 
 def source_of(

@@ -27,7 +27,8 @@ from crabka.spark.decode import (
     arrow_schema,
 )
 from crabka.spark.decode import decoder as decoder_module
-from tests.support.decoded_rows import (
+from tests.support.recorded.files import GOLDEN
+from tests.support.spark.decoded_rows import (
     ALL_COLUMNS,
     EVERYTHING,
     ORIGIN,
@@ -39,7 +40,6 @@ from tests.support.decoded_rows import (
     records,
     rows_in,
 )
-from tests.support.golden import GOLDEN
 
 SEGMENTS = sorted(
     [path for path in (GOLDEN / "single").glob("d?/*/*.log") if re.search(r"/[^/]+-\d+/", str(path))]

@@ -25,7 +25,7 @@ from crabka.spark.decode.kernels import (
     WANT_TIMES,
     WANT_VALUES,
 )
-from tests.support.decoded_rows import EVERYTHING, ORIGIN, log_of, records
+from tests.support.spark.decoded_rows import EVERYTHING, ORIGIN, log_of, records
 
 
 def maker(want: int = WANT_VALUES, *, max_rows: int = 100, max_bytes: int = 100_000, most: int = 1 << 20) -> GroupMaker:

@@ -11,7 +11,7 @@ import pytest
 from crabka.records import HEADER_SIZE, Record, build_batch, parse_header
 from crabka.records.varint import encode_varint
 from crabka.spark.decode import kernels as k
-from tests.support.decoded_rows import log_of
+from tests.support.spark.decoded_rows import log_of
 
 WANT_ALL = k.WANT_TIMES | k.WANT_KEYS | k.WANT_VALUES | k.WANT_HEADERS
 

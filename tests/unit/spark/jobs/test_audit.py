@@ -16,11 +16,11 @@ from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.spark.jobs.audit import AuditOptions, NoProgress, audit_tier
 from crabka.spark.jobs.scrub_tasks import Partitions, ScrubTasks
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_cluster import MemoryCluster
-from tests.support.one_thread_spark import OneThreadSpark
-from tests.support.planted_tier import PlantedTier, batches, two_segments
-from tests.support.tier_on_disk import write_tier
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.clusters.memory import MemoryCluster
+from tests.support.spark.one_thread import OneThreadSpark
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import PlantedTier, batches, two_segments
 from tests.unit.remote_topic.test_tier_view import publish_events
 
 pytestmark = [

@@ -21,7 +21,7 @@ from crabka.spark.jobs.batch_facts import (
     sum_batches,
 )
 from crabka.spark.plan.ranges import Split, TierRange
-from tests.support.planted_tier import transaction
+from tests.support.tiers.planted import transaction
 
 MONDAY = 20_000
 

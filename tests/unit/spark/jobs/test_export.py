@@ -9,8 +9,8 @@ from crabka.errors import ConfigError
 from crabka.spark import export_snapshot
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.planner import plan_read
-from tests.support.planted_tier import two_segments
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.planted import two_segments
+from tests.support.tiers.stores import write_tier
 
 
 def test_what_is_exported_can_be_read_instead(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -11,9 +11,9 @@ from crabka.errors import ConfigError
 from crabka.formats.checkpoints import encode_epochs
 from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.spark.jobs.recover import plan_recovery
-from tests.support.golden import GOLDEN
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
-from tests.support.tier_on_disk import write_tier
+from tests.support.recorded.files import GOLDEN
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches, two_segments
 
 pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
 

@@ -14,12 +14,12 @@ from crabka.spark.jobs.replay import ReplayedPartition, partition_splits, replay
 from crabka.spark.jobs.replay_writer import ReplayTarget
 from crabka.spark.plan.history.divergence import LogCutError
 from crabka.spark.plan.ranges import BrokerRange, ReadPlan, Split
-from tests.support.golden import GOLDEN
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.one_thread_spark import OneThreadSpark
-from tests.support.planted_tier import PlantedTier, batches
-from tests.support.tier_stores import write_tier
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.coordinators.memory_transactions import MemoryTransactions
+from tests.support.recorded.files import GOLDEN
+from tests.support.spark.one_thread import OneThreadSpark
+from tests.support.tiers.planted import PlantedTier, batches
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.allow_leaks("the library of object stores keeps descriptors until the process ends")
 

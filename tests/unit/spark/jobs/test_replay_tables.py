@@ -21,10 +21,10 @@ from crabka.spark.lake.formats.table import TableSpec
 from crabka.spark.lake.formats.tables import Lake
 from crabka.spark.lake.maintenance.compaction import compact_table
 from crabka.spark.lake.values.schemas import PARTITION, RAW_VALUE_FIELD, table_schema
-from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of, new_table, rows_of, written
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_transactions import MemoryTransactions
-from tests.support.one_thread_spark import OneThreadSpark
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.coordinators.memory_transactions import MemoryTransactions
+from tests.support.spark.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of, new_table, rows_of, written
+from tests.support.spark.one_thread import OneThreadSpark
 
 pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
 

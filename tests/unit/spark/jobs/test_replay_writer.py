@@ -8,13 +8,13 @@ from datetime import UTC, datetime
 import pyarrow as pa
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.group_types import GroupOffset
 from crabka.clients.errors import AbortableTransactionError, TransactionError
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.decode import arrow_schema
 from crabka.spark.jobs.replay import COLUMNS
@@ -28,8 +28,8 @@ from crabka.spark.jobs.replay_writer import (
     rows_of_batch,
 )
 from crabka.spark.plan.history.witnesses import BatchWitness, Chain
-from tests.support.loopback_cluster import loopback_cluster
-from tests.support.memory_transactions import MemoryTransactions
+from tests.support.clusters.loopback import loopback_cluster
+from tests.support.coordinators.memory_transactions import MemoryTransactions
 
 SOURCE = SourceIdentity("orders", "id-1")
 T1 = TopicPartition("t", 1)

@@ -14,9 +14,9 @@ from crabka.remote.scrub import TierFaultKind, check_segment
 from crabka.remote.segments import IndexType
 from crabka.remote_topic.serde import encode_event
 from crabka.spark.jobs.scrub_tasks import TASK_BYTES, ScrubTasks, check_row, checked_segment, waves
-from tests.support.one_thread_spark import OneThreadSpark
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, transaction, two_segments
-from tests.support.tier_on_disk import write_tier
+from tests.support.spark.one_thread import OneThreadSpark
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches, transaction, two_segments
 
 
 def scrub(tmp_path: Path, tier: PlantedTier) -> tuple[list[TierFaultKind], int]:

@@ -14,10 +14,10 @@ from crabka.records.record import Record
 from crabka.spark.jobs.stats import Days, TopicDay, count_batches, tier_stats
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.planner import plan_read
-from tests.support.golden import GOLDEN
-from tests.support.one_thread_spark import OneThreadSpark
-from tests.support.planted_tier import FIRST_TIMESTAMP_MS, PlantedTier, batches
-from tests.support.tier_on_disk import write_tier
+from tests.support.recorded.files import GOLDEN
+from tests.support.spark.one_thread import OneThreadSpark
+from tests.support.tiers.on_disk import write_tier
+from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, PlantedTier, batches
 
 pytestmark = [
     pytest.mark.usefixtures("plan_cache"),

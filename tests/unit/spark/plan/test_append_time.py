@@ -6,8 +6,8 @@ from crabka.records.rewrite import with_log_append_time
 from crabka.spark.plan.append_time import without_later
 from crabka.spark.plan.catalog.segments import TierPart
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
-from tests.support.planted_tier import FIRST_TIMESTAMP_MS, PlantedTier, batches
-from tests.support.tier_stores import MemoryTierStore, store_of
+from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, PlantedTier, batches
+from tests.support.tiers.stores import MemoryTierStore, store_of
 
 RECORDS = 10
 

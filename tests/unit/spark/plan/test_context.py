@@ -5,10 +5,10 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
 from crabka.embedded import Broker
 from crabka.errors import ConfigError, OperationError
+from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import collection_paused, open_context, with_retries
 

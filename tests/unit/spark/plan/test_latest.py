@@ -11,8 +11,8 @@ from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext
 from crabka.spark.plan.latest import StartOffsets, ask_bounds, start_offsets, survey_reaching
 from crabka.spark.plan.survey import PartitionSurvey, Survey
-from tests.support.planted_tier import two_segments
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.planted import two_segments
+from tests.support.tiers.stores import write_tier
 
 T0 = TopicPartition("t", 0)
 

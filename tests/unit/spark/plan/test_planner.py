@@ -25,15 +25,15 @@ from crabka.spark.plan.catalog.snapshot_catalog import write_snapshot_file
 from crabka.spark.plan.history.divergence import LogCutError
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.planner import plan_offsets, plan_read
-from tests.support.planted_tier import (
+from tests.support.tiers.plans import options, spans
+from tests.support.tiers.planted import (
     FIRST_TIMESTAMP_MS,
     ORDERS,
     PlantedTier,
     batches,
     two_segments,
 )
-from tests.support.tier_plans import options, spans
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

@@ -7,7 +7,6 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.fetcher.isolation import AbortedSpan
 from crabka.clients.fetcher.messages import FetchAnswer
@@ -15,6 +14,7 @@ from crabka.embedded import Broker
 from crabka.formats.checkpoints import encode_epochs
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.records.rewrite import with_log_append_time
 from crabka.remote.layout import object_path
@@ -26,8 +26,10 @@ from crabka.spark.plan.catalog.segments import TierCatalog
 from crabka.spark.plan.catalog.snapshot_catalog import write_snapshot_file
 from crabka.spark.plan.planner import plan_read
 from crabka.spark.plan.ranges import AbortedSpans, ReadPlan, TierRange
-from tests.support.planned_cluster import LeaderSession, committed_options, plan_with
-from tests.support.planted_tier import (
+from tests.support.clusters.planned import LeaderSession, committed_options, plan_with
+from tests.support.scale import soaking
+from tests.support.tiers.plans import at, options, spans
+from tests.support.tiers.planted import (
     FIRST_TIMESTAMP_MS,
     ORDERS,
     PRODUCER_ID,
@@ -36,10 +38,8 @@ from tests.support.planted_tier import (
     transaction,
     two_segments,
 )
-from tests.support.remote_segments import remote_segment
-from tests.support.scale import soaking
-from tests.support.tier_plans import at, options, spans
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.segment_metadata import remote_segment
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

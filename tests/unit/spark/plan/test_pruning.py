@@ -9,7 +9,7 @@ import pytest
 from crabka.spark.options.where import parse_where
 from crabka.spark.plan.catalog.segments import TierPart
 from crabka.spark.plan.pruning import NO_FILTERS, RowBounds, clip, row_bounds
-from tests.support.planted_tier import two_segments
+from tests.support.tiers.planted import two_segments
 
 
 @pytest.mark.parametrize(

@@ -13,8 +13,8 @@ from crabka.spark.plan.catalog.segments import TierPart
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.ranges import TierRange
 from crabka.spark.plan.splits import tier_ranges
-from tests.support.planted_tier import PlantedTier, batches
-from tests.support.tier_stores import MemoryTierStore, store_of
+from tests.support.tiers.planted import PlantedTier, batches
+from tests.support.tiers.stores import MemoryTierStore, store_of
 
 LOG = batches(0, 40)
 

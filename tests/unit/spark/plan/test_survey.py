@@ -21,9 +21,9 @@ from crabka.spark.options.selection import Assign, Subscribe, SubscribePattern
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import open_context
 from crabka.spark.plan.survey import Survey, chosen_catalog, make_survey, wants_topic
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
-from tests.support.tier_plans import options
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.plans import options
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches, two_segments
+from tests.support.tiers.stores import write_tier
 
 if TYPE_CHECKING:
     from crabka.clients.cluster.metadata import TopicMetadata

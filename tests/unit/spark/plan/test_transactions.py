@@ -7,8 +7,8 @@ from crabka.formats.transaction_index import AbortedTransaction
 from crabka.spark.plan.catalog.segments import choose_parts
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.transactions import AbortedTable, find_aborted
-from tests.support.planted_tier import PlantedTier, batches
-from tests.support.tier_stores import store_of
+from tests.support.tiers.planted import PlantedTier, batches
+from tests.support.tiers.stores import store_of
 
 
 def three_segments() -> PlantedTier:

@@ -4,7 +4,6 @@ from collections.abc import Sequence
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, ProducerSettings, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.fetcher import FetcherSettings
@@ -15,6 +14,7 @@ from crabka.embedded import Broker
 from crabka.errors import OperationError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
 from crabka.spark.plan import transactions

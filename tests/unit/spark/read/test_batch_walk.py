@@ -1,7 +1,7 @@
 from __future__ import annotations
 
 from crabka.spark.read.batch_walk import first_offsets_of, next_offset_of
-from tests.support.planted_tier import batches
+from tests.support.tiers.planted import batches
 
 LOG = batches(10, 3)
 

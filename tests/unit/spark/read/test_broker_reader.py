@@ -6,13 +6,13 @@ from threading import Event
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.clients.fetcher.isolation import AbortedSpan
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.decode import BatchDecoder, CorruptBatch
 from crabka.spark.decode.batches import CorruptionListener
@@ -20,7 +20,7 @@ from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.ranges import BrokerRange
 from crabka.spark.read.broker_reader import BrokerReader
-from tests.support.planted_tier import PRODUCER_ID, batches, transaction
+from tests.support.tiers.planted import PRODUCER_ID, batches, transaction
 
 T0 = TopicPartition("t", 0)
 

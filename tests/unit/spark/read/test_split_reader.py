@@ -22,9 +22,9 @@ from crabka.spark.read import split_reader
 from crabka.spark.read.split_reader import ReadSettings, read_split
 from crabka.spark.read.tier_reader import RangeReadAhead
 from tests.support.pickling import sent
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments
-from tests.support.tier_plans import options
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.plans import options
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches, two_segments
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

@@ -14,8 +14,8 @@ from crabka.spark.decode.places import ANYWHERE
 from crabka.spark.errors import TierReadError
 from crabka.spark.plan.ranges import TierRange
 from crabka.spark.read.tier_reader import RangeReadAhead, TierRangeReader
-from tests.support.planted_tier import PRODUCER_ID, batches, transaction
-from tests.support.tier_stores import MemoryTierStore
+from tests.support.tiers.planted import PRODUCER_ID, batches, transaction
+from tests.support.tiers.stores import MemoryTierStore
 
 LOG = batches(0, 8)
 BATCH = len(LOG) // 8

@@ -22,7 +22,7 @@ from crabka.errors import ConfigError
 from crabka.spark.session.error_texts import SparkJobError
 from crabka.spark.session.job_session import job_session, require_master
 from crabka.spark.session.shipping import is_shipped
-from tests.support.ports import free_port
+from tests.support.wire.ports import free_port
 
 
 @dataclass

@@ -10,8 +10,8 @@ from crabka.spark.plan.planner import plan_read
 from crabka.spark.read.split_reader import ReadSettings
 from crabka.spark.source.batch_reader import CrabkaBatchReader, partitions_of, read_partition
 from tests.support.pickling import sent
-from tests.support.planted_tier import two_segments
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.planted import two_segments
+from tests.support.tiers.stores import write_tier
 
 
 def reader(uri: str, **more: str) -> CrabkaBatchReader:

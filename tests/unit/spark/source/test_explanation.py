@@ -11,8 +11,8 @@ from pyspark.sql.connect.proto import Plan, Relation
 from crabka.errors import ConfigError
 from crabka.spark.plan.ranges import PlanReport, ReadPlan
 from crabka.spark.source.explanation import describe_plan, explain, only_read, reads_of_connect_frame, reads_of_frame
-from tests.support.planted_tier import two_segments
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.planted import two_segments
+from tests.support.tiers.stores import write_tier
 
 
 def test_a_plan_is_reported_in_few_lines() -> None:

@@ -14,8 +14,8 @@ from crabka.spark.plan.planner import plan_offsets
 from crabka.spark.source.stream_history import StreamHistory
 from crabka.spark.source.stream_reader import CrabkaStreamReader
 from tests.support.pickling import sent
-from tests.support.planted_tier import PlantedTier, batches
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.planted import PlantedTier, batches
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.bootstrap.follower_bootstrap import FollowerStart
     from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
     from crabka.broker.tiering.metadata.tier_metadata import TierMetadata
-    from crabka.broker.tiering.tiered_log import TieredLog
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
     Epochs = Sequence[tuple[int, int]]
@@ -97,7 +97,9 @@ class LeaderStart:
             if self.may_replace(name, partition.log, start, remote_start):
                 await self._begin_after(partition, start, remote_start)
 
-    def may_replace(self, name: TopicIdPartition, source: TieredLog, start: FollowerStart, remote_start: int) -> bool:
+    def may_replace(
+        self, name: TopicIdPartition, source: PartitionLog, start: FollowerStart, remote_start: int
+    ) -> bool:
         """Return whether the tier has all that the log has, and more.
 
         What lies before the first segment of the tier, `remote_start`, is not missed: leaders copy in order, so it was

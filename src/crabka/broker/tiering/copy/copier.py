@@ -36,8 +36,8 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.expire.deletion import SegmentRemover
     from crabka.broker.tiering.limits import ByteRateQuota, TierPool
     from crabka.broker.tiering.metadata.tier_metadata import TierMetadata
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.log.partition.tierable import TierableSegment
     from crabka.remote.segments import CustomMetadata, TopicIdPartition
 
@@ -63,7 +63,7 @@ class SegmentDamagedError(RemoteStorageError):
 def note_copied_offset(
     metadata: TierMetadata,
     partition: TopicIdPartition,
-    source: TieredLog,
+    source: PartitionLog,
     *,
     verified_offset: int = -1,
     without: Container[RemoteLogSegmentId] = (),
@@ -74,11 +74,11 @@ def note_copied_offset(
     While the whole tier of the partition is being removed, nothing counts.
     """
     if metadata.active_notices(partition):
-        source.note_remote_offset(NOTHING_COPIED)
+        source.tiering.note_remote_offset(NOTHING_COPIED)
         return NOTHING_COPIED
     from_offset = max(source.local_log_start_offset, verified_offset + 1)
     copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition, without), from_offset)
-    source.note_remote_offset(copied)
+    source.tiering.note_remote_offset(copied)
     return copied
 
 
@@ -105,7 +105,7 @@ class SegmentCopier:
             await asyncio.sleep(wait_ms / 1000)
         self._quota.record(byte_count, clock.monotonic_ms())
 
-    async def copy(self, partition: TopicIdPartition, source: TieredLog, segment: TierableSegment) -> None:
+    async def copy(self, partition: TopicIdPartition, source: PartitionLog, segment: TierableSegment) -> None:
         """Copy one segment. Raises RemoteStorageError; nothing of it counts then."""
         tools = self._tools
         segment_id = RemoteLogSegmentId(partition, tools.runtime.new_uuid())
@@ -128,15 +128,15 @@ class SegmentCopier:
                 self.in_flight.discard(segment_id)
         tools.stats.count(REMOTE_COPY_BYTES, partition.topic, segment.size_bytes)
 
-    async def _prepare(self, source: TieredLog, segment: TierableSegment) -> bool:
+    async def _prepare(self, source: PartitionLog, segment: TierableSegment) -> bool:
         try:
-            return await self._pool.submit(source.prepare_for_copy, segment)
+            return await self._pool.submit(source.tiering.prepare_for_copy, segment)
         except CorruptDataError as error:
-            source.report_damage_at(segment.base_offset, str(error))
+            source.healing.report_damage_at(segment.base_offset, str(error))
             raise SegmentDamagedError(f"{error}; it is copied when it is repaired") from error
 
     def _started(
-        self, segment_id: RemoteLogSegmentId, source: TieredLog, segment: TierableSegment
+        self, segment_id: RemoteLogSegmentId, source: PartitionLog, segment: TierableSegment
     ) -> RemoteLogSegmentMetadata:
         epochs = source.leader_epochs.lineage.between(segment.base_offset, segment.end_offset)
         if not epochs:
@@ -154,7 +154,7 @@ class SegmentCopier:
         )
 
     async def _upload(
-        self, metadata: RemoteLogSegmentMetadata, source: TieredLog, segment: TierableSegment
+        self, metadata: RemoteLogSegmentMetadata, source: PartitionLog, segment: TierableSegment
     ) -> CustomMetadata | None:
         data = LogSegmentData(
             log_segment=segment.log_path,
@@ -175,7 +175,7 @@ class SegmentCopier:
     async def _require_uncut(
         self,
         metadata: RemoteLogSegmentMetadata,
-        source: TieredLog,
+        source: PartitionLog,
         segment: TierableSegment,
         custom: CustomMetadata | None,
     ) -> None:
@@ -185,7 +185,7 @@ class SegmentCopier:
         """
         epochs = source.leader_epochs.lineage.between(segment.end_offset, segment.end_offset)
         is_same = [epoch for epoch, _ in epochs] == [metadata.leader_epochs[-1][0]]
-        if not is_same or not source.has_segment(segment):
+        if not is_same or not source.tiering.has_segment(segment):
             await self._clean_up(metadata, custom)
             raise SegmentGoneError(f"{segment.log_path} was cut while it was copied")
 
@@ -227,7 +227,7 @@ class CopyTask:
         tools: TierTools,
         copier: SegmentCopier,
         partition: TopicIdPartition,
-        source: TieredLog,
+        source: PartitionLog,
         is_wanted: Callable[[], bool],
     ) -> None:
         self._tools = tools
@@ -266,7 +266,7 @@ class CopyTask:
         )
         self._verified_offset = max(copied, self._verified_offset)
         self._note_lag()
-        if not source.copies_to_tier:
+        if not source.retention.copies_to_tier:
             return
         for segment in await self._plan(copied):
             await self._copier.wait_for_quota(segment.size_bytes)
@@ -281,17 +281,17 @@ class CopyTask:
                 # The metadata may have lost what was copied before this segment, or all of it is being removed.
                 return
             self._verified_offset = segment.end_offset
-            source.note_remote_offset(segment.end_offset)
+            source.tiering.note_remote_offset(segment.end_offset)
             self._note_lag()
 
     async def _plan(self, copied: int) -> list[TierableSegment]:
         """Return what to copy; what a crash could still take is made durable before."""
         source = self._log
         start, stable = source.log_start_offset, source.last_stable_offset
-        found = source.tierable_segments(max(copied + 1, start), stable)
+        found = source.tiering.tierable_segments(max(copied + 1, start), stable)
         if not all(segment.is_flushed for segment in found):
             await self._tools.flush_logs()
-            found = source.tierable_segments(max(copied + 1, start), stable)
+            found = source.tiering.tierable_segments(max(copied + 1, start), stable)
         return plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=stable)
 
     def _has_log_start(self) -> bool:
@@ -313,10 +313,10 @@ class CopyTask:
             if segment.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
         ]
         start = remote_log_start(lineage_of(source), finished, local_start=source.local_log_start_offset)
-        if source.raise_log_start(min(start, source.high_watermark)):
+        if source.retention.raise_log_start(min(start, source.high_watermark)):
             await self._tools.save_log_starts([source.log_dir])
 
     def _note_lag(self) -> None:
-        stats, name, left = self._tools.stats, self._partition.topic_partition, self._log.untiered()
+        stats, name, left = self._tools.stats, self._partition.topic_partition, self._log.tiering.untiered()
         stats.set_gauge(REMOTE_COPY_LAG_BYTES, name, left.sealed_bytes)
         stats.set_gauge(REMOTE_COPY_LAG_SEGMENTS, name, left.sealed_count)

@@ -13,7 +13,7 @@ from crabka.formats.leader_epochs import EpochLineage
 if TYPE_CHECKING:
     from collections.abc import Iterable
 
-    from crabka.broker.tiering.tiered_log import TieredLog
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentMetadata
 
 NOTHING_COPIED = -1
@@ -58,7 +58,7 @@ class RemoteLookup(Protocol):
         ...
 
 
-def lineage_of(source: TieredLog) -> EpochLineage:
+def lineage_of(source: PartitionLog) -> EpochLineage:
     """Return the history of a log."""
     return EpochLineage(source.leader_epochs.lineage.entries, source.log_end_offset)
 

@@ -27,8 +27,8 @@ if TYPE_CHECKING:
     from crabka.broker.tiering.copy.copier import SegmentCopier
     from crabka.broker.tiering.expire.deletion import SegmentRemover
     from crabka.broker.tiering.expire.retention_plan import Removal, RetentionPlan
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
 logger = logging.getLogger(__name__)
@@ -44,7 +44,7 @@ class ExpiryTask:
         remover: SegmentRemover,
         *,
         partition: TopicIdPartition,
-        source: TieredLog,
+        source: PartitionLog,
         is_wanted: Callable[[], bool],
         catch_up: Callable[[], Awaitable[None]],
     ) -> None:
@@ -91,7 +91,7 @@ class ExpiryTask:
             LogExtent(
                 log_start_offset=source.log_start_offset,
                 high_watermark=source.high_watermark,
-                local=source.local_extents(),
+                local=source.tiering.local_extents(),
             ),
             limits if config.delete else RetentionLimits(),
             now_ms=self._tools.runtime.clock.now_ms(),
@@ -101,7 +101,7 @@ class ExpiryTask:
     async def _move_log_start(self, offset: int) -> None:
         hit, source = self._tools.runtime.failpoints.hit, self._log
         hit("retention.before_log_start")
-        if source.raise_log_start(offset):
+        if source.retention.raise_log_start(offset):
             await self._tools.save_log_starts([source.log_dir])
         hit("retention.after_log_start")
 

@@ -31,8 +31,8 @@ if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable
 
     from crabka.broker.tiering.expire.deletion import SegmentRemover
-    from crabka.broker.tiering.tiered_log import TieredLog
     from crabka.broker.tiering.tools import TierTools
+    from crabka.log.partition.partition_log import PartitionLog
     from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 
 logger = logging.getLogger(__name__)
@@ -47,7 +47,7 @@ class TierPurge:
         self._remover = remover
         self._catch_up = catch_up
 
-    async def purge(self, partition: TopicIdPartition, source: TieredLog, is_wanted: Callable[[], bool]) -> None:
+    async def purge(self, partition: TopicIdPartition, source: PartitionLog, is_wanted: Callable[[], bool]) -> None:
         """Remove all segments of a partition that this broker leads; none if the topic is tiered again.
 
         `is_wanted` tells whether they shall go, as far as this broker knows. Raises RemoteStorageError, OperationError;
@@ -61,7 +61,7 @@ class TierPurge:
         if any(map(is_committed_notice, listed)) or await self._announce(partition, listed, is_wanted):
             await self._finish(partition, source)
 
-    async def settle(self, partition: TopicIdPartition, source: TieredLog) -> None:
+    async def settle(self, partition: TopicIdPartition, source: PartitionLog) -> None:
         """Let a partition be tiered again: withdraw notices, or end the removal if it is too late for that.
 
         To be called again after an error, as `purge`.
@@ -98,10 +98,10 @@ class TierPurge:
         hit("purge.after_committed")
         return True
 
-    async def _finish(self, partition: TopicIdPartition, source: TieredLog) -> None:
+    async def _finish(self, partition: TopicIdPartition, source: PartitionLog) -> None:
         """Remove all segments, then the notices. The log begins where its local part does."""
         listed = self._doomed(partition)
-        if listed and source.raise_log_start(source.local_log_start_offset):
+        if listed and source.retention.raise_log_start(source.local_log_start_offset):
             await self._tools.save_log_starts([source.log_dir])
         # Looked at anew after every wait: whoever ended the removal first may have let others begin.
         for segment in self._doomed(partition):

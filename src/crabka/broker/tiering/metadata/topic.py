@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
     from crabka.config.server import ServerConfig
     from crabka.metadata.cluster import Endpoint
-    from crabka.metadata.delta import MetadataDelta
+    from crabka.metadata.delta import MetadataChanges
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime
     from crabka.remote_topic.manager import TopicBasedRemoteLogMetadataManager
@@ -63,7 +63,7 @@ class MetadataTopicHost:
         if manager is not None:
             await manager.stop()
 
-    def on_metadata(self, delta: MetadataDelta, image: MetadataImage) -> None:
+    def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
         """Learn who leads the partitions of the topic."""
         topic = image.topics.by_name.get(METADATA_TOPIC)
         if topic is not None and topic.topic_id in delta.topics_created | delta.topics_changed:

@@ -42,5 +42,5 @@ async def aborted_transactions(
         if is_complete:
             return [each[:2] for each in found]
         offset = segment.end_offset + 1
-    found.update(dict.fromkeys(local.aborted_transactions(start_offset, upper_offset)))
+    found.update(dict.fromkeys(local.reads.aborted_transactions(start_offset, upper_offset)))
     return [each[:2] for each in found]

@@ -7,11 +7,11 @@ from bisect import bisect_right
 from collections.abc import Collection, Mapping
 from typing import Final
 
-from crabka._kio import ErrorCode
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import HEADER_SIZE, BatchHeader, parse_header
 from crabka.spark.errors import SegmentVanishedError
 from crabka.spark.plan.catalog.segments import TierPart

@@ -7,7 +7,7 @@ import dataclasses
 from crabka.broker.groups.consumer.records import PartitionMetadataRecord
 from crabka.broker.groups.consumer.state import ConsumerGroupState
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import SETTINGS, ConsumerCore, catalog_of, owned, topic_id
+from tests.support.coordinators.consumer_groups import SETTINGS, ConsumerCore, catalog_of, owned, topic_id
 
 T, U = topic_id(0), topic_id(1)
 

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.support.consumer_groups import catalog_of, topic_id
+from tests.support.coordinators.consumer_groups import catalog_of, topic_id
 
 
 def test_only_changes_count() -> None:

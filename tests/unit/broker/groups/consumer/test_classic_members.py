@@ -8,7 +8,7 @@ from crabka.broker.groups.consumer.embedded import decode_assignment_untrusted
 from crabka.broker.groups.consumer.messages import Downgraded
 from crabka.broker.groups.messages import Heartbeat, JoinResult, Leave, MemberIdentity, Sync, SyncResult
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import ConsumerCore, classic_join, topic_id
+from tests.support.coordinators.consumer_groups import ConsumerCore, classic_join, topic_id
 
 T = topic_id(0)
 

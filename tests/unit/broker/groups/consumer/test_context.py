@@ -6,7 +6,7 @@ from dataclasses import replace
 
 from crabka.broker.groups.consumer.context import GroupContext
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import SETTINGS, catalog_of
+from tests.support.coordinators.consumer_groups import SETTINGS, catalog_of
 
 
 def test_settings_are_those_of_the_group_at_the_time_of_use() -> None:

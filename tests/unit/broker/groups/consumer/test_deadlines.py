@@ -6,7 +6,7 @@ from crabka.broker.groups.consumer.context import GroupContext
 from crabka.broker.groups.consumer.deadlines import DeadlineKind, MemberDeadlines
 from crabka.broker.groups.consumer.member import ClassicMetadata, ConsumerMember, MemberMetadata
 from crabka.broker.groups.member import NEVER
-from tests.support.consumer_groups import SETTINGS, catalog_of
+from tests.support.coordinators.consumer_groups import SETTINGS, catalog_of
 
 
 def deadlines() -> MemberDeadlines:

@@ -10,8 +10,8 @@ from crabka.broker.groups.consumer.embedded import (
     encode_assignment,
 )
 from crabka.errors import WireError
-from tests.support.consumer_groups import catalog_of, topic_id
-from tests.support.groups import subscription
+from tests.support.coordinators.consumer_groups import catalog_of, topic_id
+from tests.support.coordinators.members import subscription
 
 T = topic_id(0)
 

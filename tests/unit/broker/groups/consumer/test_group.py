@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeat, ConsumerHeartbeatResult
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import ConsumerCore, owned, topic_id
+from tests.support.coordinators.consumer_groups import ConsumerCore, owned, topic_id
 
 T = topic_id(0)
 

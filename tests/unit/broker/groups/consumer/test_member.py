@@ -9,7 +9,7 @@ from crabka.broker.groups.consumer.member import (
     is_subset,
     numbers_of,
 )
-from tests.support.consumer_groups import topic_id
+from tests.support.coordinators.consumer_groups import topic_id
 
 T = topic_id(0)
 

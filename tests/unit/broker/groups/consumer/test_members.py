@@ -7,7 +7,7 @@ import pytest
 from crabka.broker.groups.consumer.settings import ConsumerSettings
 from crabka.broker.groups.consumer.state import ConsumerGroupState
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import SETTINGS, ConsumerCore, owned, topic_id
+from tests.support.coordinators.consumer_groups import SETTINGS, ConsumerCore, owned, topic_id
 
 T = topic_id(0)
 ALL = {T: frozenset(range(4))}

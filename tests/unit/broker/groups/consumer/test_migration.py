@@ -18,8 +18,8 @@ from crabka.broker.groups.membership import ClassicSettings, GroupState, Members
 from crabka.broker.groups.records import group_key
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import ConsumerCore, catalog_of, topic_id
-from tests.support.groups import subscription
+from tests.support.coordinators.consumer_groups import ConsumerCore, catalog_of, topic_id
+from tests.support.coordinators.members import subscription
 
 T = topic_id(0)
 ALL = {T: frozenset(range(4))}

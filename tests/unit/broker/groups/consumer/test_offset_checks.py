@@ -6,7 +6,7 @@ import pytest
 
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import ConsumerCore, topic_id
+from tests.support.coordinators.consumer_groups import ConsumerCore, topic_id
 
 T = topic_id(0)
 

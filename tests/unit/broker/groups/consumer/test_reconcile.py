@@ -8,7 +8,7 @@ from crabka.broker.groups.consumer.member import CurrentAssignment, Reconciliati
 from crabka.broker.groups.consumer.reconcile import Goal, reconcile
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import topic_id
+from tests.support.coordinators.consumer_groups import topic_id
 
 T = topic_id(0)
 STABLE, UNREVOKED, UNRELEASED, UNKNOWN = ReconciliationState

@@ -24,7 +24,7 @@ from crabka.broker.groups.consumer.records import (
     encode_consumer_record,
 )
 from crabka.errors import WireError
-from tests.support.consumer_groups import topic_id
+from tests.support.coordinators.consumer_groups import topic_id
 
 T = topic_id(0)
 CLASSIC = ClassicMetadata(6_000, (("range", b"\0\1"), ("sticky", b"")))

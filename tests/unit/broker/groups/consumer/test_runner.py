@@ -11,10 +11,10 @@ from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.errors import OperationError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import beat
-from tests.support.groups import NodeMember, find_coordinator, group_states, subscription
-from tests.support.moving_partitions import NOBODY, HeldWatermark, Posted, lead
-from tests.support.sim_node import SimNode, row
+from tests.support.coordinators.consumer_groups import beat
+from tests.support.coordinators.members import NodeMember, find_coordinator, group_states, subscription
+from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.nodes.sim_node import SimNode, row
 
 
 @pytest.fixture(autouse=True)
@@ -171,7 +171,7 @@ def test_a_move_is_told_to_all_who_wait(node: SimNode) -> None:
     assert join.answer().error_code is ErrorCode.not_coordinator
     assert report.answer().error_code is ErrorCode.not_coordinator
     # What was not replicated is lost with the leader.
-    held.partition.log.truncate_to(held.partition.log.high_watermark)
+    held.partition.log.truncation.truncate_to(held.partition.log.high_watermark)
     held.let_go()
     lead(node, held.partition, 1)
     node.advance(10)

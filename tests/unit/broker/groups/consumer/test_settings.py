@@ -6,7 +6,7 @@ import pytest
 
 from crabka.broker.groups.consumer.settings import ConsumerSettings, MigrationPolicy
 from crabka.metadata.configs import ConfigResourceType
-from tests.support.sim_node import SimNode
+from tests.support.nodes.sim_node import SimNode
 
 
 @pytest.mark.parametrize(

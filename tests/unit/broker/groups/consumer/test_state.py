@@ -14,7 +14,7 @@ from crabka.broker.groups.consumer.records import (
     TargetRecord,
 )
 from crabka.broker.groups.consumer.state import ConsumerGroupData
-from tests.support.consumer_groups import topic_id
+from tests.support.coordinators.consumer_groups import topic_id
 
 T = topic_id(0)
 

@@ -9,7 +9,7 @@ from crabka.broker.groups.consumer.messages import ConsumerHeartbeatResult, Crea
 from crabka.broker.groups.consumer.store import failed_answer
 from crabka.broker.groups.messages import Answer, JoinResult, LeaveResult, SyncResult
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.consumer_groups import ConsumerCore
+from tests.support.coordinators.consumer_groups import ConsumerCore
 
 _FAILED = ErrorCode.coordinator_not_available
 

@@ -10,9 +10,9 @@ from crabka.broker.tiering.read.remote_log import remote_log_of
 from crabka.log.producers.snapshots import decode_snapshot
 from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.segments import IndexType
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch
-from tests.support.remote_reading import TierWorld, directory_tier
-from tests.support.tier_rot import flip_object
+from tests.support.faults.tier_rot import flip_object
+from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld, directory_tier
 
 
 def fill(world: TierWorld) -> None:

@@ -8,8 +8,8 @@ import pytest
 from crabka.broker.tiering.bootstrap.follower_tier import FollowerTier
 from crabka.errors import OperationError
 from crabka.protocol.error_codes import ErrorCode
-from tests.support.logs import append, make_batch
-from tests.support.remote_reading import TierWorld
+from tests.support.storage.small import append, make_batch
+from tests.support.tiers.remote_reading import TierWorld
 
 
 def test_a_node_without_a_tier_cannot_begin_behind_one() -> None:

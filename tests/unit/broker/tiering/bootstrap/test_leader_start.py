@@ -24,9 +24,8 @@ from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.removal_notice import new_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.testing.remote_samples import sample_update
-from tests.support.remote_segments import FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.sim_node import SimNode, batch, row
-from tests.support.tiered_node import (
+from tests.support.nodes.sim_node import SimNode, batch, row
+from tests.support.nodes.tiered import (
     TIERED_TOPIC,
     delete_topic,
     fill,
@@ -35,6 +34,7 @@ from tests.support.tiered_node import (
     tier_files,
     tiered_node,
 )
+from tests.support.tiers.segment_metadata import FINISHED, ORDERS, STARTED, remote_segment
 
 TOPIC = {**TIERED_TOPIC, "local_retention_bytes": "1", "retention_ms": "-1"}
 DIRECTORY = "/d1/t-0"

@@ -17,6 +17,7 @@ from crabka.broker.tiering.stats import (
     REMOTE_COPY_REQUESTS,
 )
 from crabka.formats.checkpoints import decode_epochs
+from crabka.log.partition.tiering import LogTiering
 from crabka.remote.errors import NotReadyError, RemoteBackendError
 from crabka.remote.segments import (
     CustomMetadata,
@@ -29,9 +30,8 @@ from crabka.remote.segments import (
 from crabka.testing.faulty_storage import StorageFault
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from tests.support.async_tests import run_with
-from tests.support.logs import ProducerFields, make_batch
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import (
+from tests.support.storage.small import ProducerFields, make_batch
+from tests.support.tiers.scene import (
     BATCH_RECORDS,
     GRACE_MS,
     SEGMENT_BYTES,
@@ -40,6 +40,7 @@ from tests.support.tier_scene import (
     in_scene,
     passes,
 )
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 
 def ranges(count: int, first: int = 0) -> list[tuple[int, int]]:
@@ -54,7 +55,7 @@ async def test_sealed_segments_are_copied_and_the_log_is_told(scene: TierScene, 
     broker.lead()
     await passes(2)
     assert scene.finished_ranges() == ranges(3)
-    assert broker.log.highest_remote_offset == 29
+    assert broker.log.tiering.highest_remote_offset == 29
     scene.check_tidy()
     broker.fill(2)
     await passes(2)
@@ -86,7 +87,7 @@ async def test_nothing_above_the_high_watermark_is_copied(scene: TierScene, /) -
 
     broker = scene.broker()
     broker.fill(3)
-    broker.log.high_watermark = 19
+    broker.log.state.high_watermark = 19
     broker.lead()
     await passes(2)
     assert scene.finished_ranges() == ranges(1)
@@ -188,7 +189,7 @@ async def test_a_copy_that_fails_leaves_nothing_and_is_tried_again(scene: TierSc
     await passes(2)
     assert fault.fired_count > 1
     assert (scene.listed(), scene.store.segment_ids()) == ([], [])
-    assert broker.log.highest_remote_offset == -1
+    assert broker.log.tiering.highest_remote_offset == -1
     assert broker.stats.counter(REMOTE_COPY_ERRORS, "orders") == fault.fired_count
     scene.storage.remove(fault)
     await passes(40)
@@ -401,9 +402,9 @@ async def test_a_new_leader_begins_where_the_tier_begins(scene: TierScene, /) ->
     old.leave()
     new.fill(3)
     # Its own disk has lost the first two segments to local retention.
-    new.log.note_remote_offset(19)
+    new.log.tiering.note_remote_offset(19)
     for _ in range(2):
-        new.log._drop_first(1, 0)
+        new.log.retention._drop_first(1, 0)
     assert (new.log.log_start_offset, new.log.local_log_start_offset) == (0, 20)
     new.lead(1)
     await passes(2)
@@ -418,7 +419,7 @@ async def test_a_leader_follows_when_its_predecessor_removes_what_its_log_starts
     broker.fill(3)
     broker.lead()
     await passes(2)
-    broker.log._drop_first(2, 0)
+    broker.log.retention._drop_first(2, 0)
     assert (broker.log.log_start_offset, broker.log.local_log_start_offset) == (0, 20)
     # A leader that did not know of this one yet had a higher log start.
     await broker.manager._segments.remove(scene.listed()[0])
@@ -449,13 +450,16 @@ async def test_a_highest_offset_that_a_deleted_segment_left_does_not_keep_record
 
 
 @run_with(in_scene)
-async def test_a_segment_that_vanishes_before_it_is_copied_is_no_catastrophe(scene: TierScene, /) -> None:
+async def test_a_segment_that_vanishes_before_it_is_copied_is_no_catastrophe(
+    scene: TierScene, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     broker = scene.broker()
     broker.fill(2)
-    log: Any = broker.log
-    prepare, answers = log.prepare_for_copy, [False]
-    log.prepare_for_copy = lambda segment: answers.pop() if answers else prepare(segment)
+    prepare, answers = LogTiering.prepare_for_copy, [False]
+    monkeypatch.setattr(
+        LogTiering, "prepare_for_copy", lambda log, segment: answers.pop() if answers else prepare(log, segment)
+    )
     broker.lead()
     await passes(5)
     assert scene.finished_ranges() == ranges(2)
@@ -468,7 +472,7 @@ async def test_partitions_are_copied_at_the_same_time(scene: TierScene, /) -> No
     broker = scene.broker()
     broker.fill(1)
     copier = broker.manager._copier
-    (segment,) = broker.log.tierable_segments(0, 10)
+    (segment,) = broker.log.tiering.tierable_segments(0, 10)
     running: list[TopicIdPartition] = []
     most = 0
 
@@ -499,7 +503,7 @@ async def test_a_segment_that_is_cut_while_it_is_copied_does_not_count(
 
     def cut(_operation: str, _segment: RemoteLogSegmentMetadata) -> None:
         """Follow another leader, which has other records at the same offsets."""
-        broker.log.truncate_to(BATCH_RECORDS, now_ms=scene.clock.now_ms())
+        broker.log.truncation.truncate_to(BATCH_RECORDS, now_ms=scene.clock.now_ms())
         if is_filled_again:
             broker.log.leader_epochs.assign(3, BATCH_RECORDS)
             while broker.log.log_end_offset < end:
@@ -515,7 +519,9 @@ async def test_a_segment_that_is_cut_while_it_is_copied_does_not_count(
 
 
 @run_with(in_scene)
-async def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_on(scene: TierScene, /) -> None:
+async def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_on(
+    scene: TierScene, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
 
     broker = scene.broker()
     broker.fill(1)
@@ -528,13 +534,13 @@ async def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_o
         )
     )
     broker.lead()
-    note = broker.log.note_remote_offset
+    note = LogTiering.note_remote_offset
 
-    def watch(offset: int) -> None:
+    def watch(log: LogTiering, offset: int) -> None:
         noted.append(offset)
-        note(offset)
+        note(log, offset)
 
-    object.__setattr__(broker.log, "note_remote_offset", watch)
+    monkeypatch.setattr(LogTiering, "note_remote_offset", watch)
     await passes(0.5)
     assert scene.storage.calls
     assert max(noted, default=-1) == -1
@@ -553,7 +559,7 @@ async def test_the_log_is_told_what_the_tier_holds_of_it(scene: TierScene, /) ->
     second.tools.metadata.require_ready(ORDERS)
     assert list(lineage_of(second.log).epochs) == [0]
     assert note_copied_offset(second.tools.metadata, ORDERS, second.log) == 24
-    assert second.log.highest_remote_offset == 24
+    assert second.log.tiering.highest_remote_offset == 24
 
 
 @run_with(in_scene)

@@ -12,7 +12,7 @@ from crabka.broker.tiering.copy.plan import (
     remote_log_start,
 )
 from crabka.formats.leader_epochs import EpochLineage
-from tests.support.remote_segments import DELETING, STARTED, ListedSegments, remote_segment
+from tests.support.tiers.segment_metadata import DELETING, STARTED, ListedSegments, remote_segment
 
 
 @dataclass(frozen=True)

@@ -16,7 +16,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.remote.segments import TopicIdPartition
 from crabka.testing import VirtualTimeLoop
-from tests.support.sim_node import SimNode, build, row
+from tests.support.nodes.sim_node import SimNode, build, row
 
 
 def facts_of(node: SimNode) -> BrokerClusterFacts:

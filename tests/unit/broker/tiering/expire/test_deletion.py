@@ -15,8 +15,8 @@ from crabka.remote.segments import (
 )
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import TierScene, in_scene, passes
+from tests.support.tiers.scene import TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 
 def put(scene: TierScene, segment: RemoteLogSegmentMetadata) -> RemoteLogSegmentMetadata:

@@ -21,8 +21,8 @@ from crabka.remote.segments import (
 from crabka.testing.faulty_storage import StorageFault
 from crabka.testing.remote_samples import sample_update
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 NAME = ORDERS.topic_partition
 MINUTE_MS = 60_000
@@ -30,7 +30,7 @@ MINUTE_MS = 60_000
 
 def drop_local(broker: TierBroker, count: int) -> None:
     """Let so many segments leave the local disk, as local retention does."""
-    broker.log._drop_first(count, 0)
+    broker.log.retention._drop_first(count, 0)
 
 
 @run_with(in_scene)
@@ -76,7 +76,7 @@ async def test_what_is_local_and_remote_counts_once_also_right_after_a_start(sce
     again = scene.broker()
     again.set_topic(retention_bytes=5 * SEGMENT_BYTES)
     # The log does not know yet what the tier holds, and retention may be the first to look.
-    assert again.log.highest_remote_offset == -1
+    assert again.log.tiering.highest_remote_offset == -1
     again.lead(1)
     await passes(3)
     assert len(scene.finished_ranges()) == 4
@@ -91,7 +91,7 @@ async def test_retention_works_though_nothing_is_sealed_locally(scene: TierScene
     await passes(3)
     drop_local(broker, 3)
     assert broker.log.local_log_start_offset == 30
-    assert broker.log.tierable_segments(0, 100) == []
+    assert broker.log.tiering.tierable_segments(0, 100) == []
     broker.set_topic(retention_bytes=2 * SEGMENT_BYTES)
     await passes(3)
     assert scene.finished_ranges() == [(10, 19), (20, 29)]
@@ -104,7 +104,7 @@ async def test_deleting_records_frees_remote_segments(scene: TierScene, /) -> No
     broker.fill(3)
     broker.lead()
     await passes(3)
-    broker.log.delete_records_before(25)
+    broker.log.retention.delete_records_before(25)
     await passes(3)
     assert scene.finished_ranges() == [(20, 29)]
     assert broker.log.log_start_offset == 25
@@ -122,7 +122,7 @@ async def test_deleting_records_of_old_epochs_frees_their_segments(scene: TierSc
     broker.fill(2, leader_epoch=4)
     await passes(3)
     # Nothing of epoch 0 is left in the history of the log then.
-    broker.log.delete_records_before(broker.log.log_end_offset)
+    broker.log.retention.delete_records_before(broker.log.log_end_offset)
     await passes(3)
     assert scene.listed() == []
     scene.check_tidy()
@@ -205,7 +205,7 @@ async def test_a_crash_between_the_two_deletions_of_a_leftover_leaves_no_orphan(
     assert deletions_of(scene, left) == 1
     first.crash()
     # The uploader was not dead at all: it ends what it was at.
-    (own,) = first.log.tierable_segments(0, 10)
+    (own,) = first.log.tiering.tierable_segments(0, 10)
     files = LogSegmentData(
         log_segment=own.log_path,
         offset_index=own.offset_index_path,
@@ -248,7 +248,7 @@ async def test_an_upload_that_is_finished_while_the_leader_asks_for_news_stays(s
     await passes(2 * GRACE_MS / 1000)
     assert scene.cluster.catch_ups
     assert scene.finished_ranges() == [(0, 9)]
-    assert broker.log.highest_remote_offset == 9
+    assert broker.log.tiering.highest_remote_offset == 9
 
 
 @run_with(in_scene)
@@ -265,7 +265,7 @@ async def test_an_upload_that_is_finished_while_its_removal_is_noted_is_not_reli
         """Let the event of the uploader come first, and some time pass until the removal is read back."""
         finish(scene, left)
         await passes(5)
-        noted.append(broker.log.highest_remote_offset)
+        noted.append(broker.log.tiering.highest_remote_offset)
         await update_segment(update)
 
     monkeypatch.setattr(metadata, "update_segment", update_late)
@@ -335,7 +335,7 @@ async def test_a_leader_that_was_replaced_removes_nothing_of_its_successor(scene
     await passes(3)
     # Its history begins after what is in the tier; and it believes to lead.
     old.fill(4, leader_epoch=5)
-    old.log.raise_log_start(35)
+    old.log.retention.raise_log_start(35)
     old.lead(5)
     scene.cluster.news = old.follow
     before = scene.cluster.catch_ups

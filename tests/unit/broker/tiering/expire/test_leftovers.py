@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.broker.tiering.expire.leftovers import DeletionWatch, LeftoverWatch
 from crabka.remote.segments import RemoteLogSegmentId, RemoteLogSegmentMetadata
-from tests.support.remote_segments import DELETING, FINISHED, STARTED, remote_segment
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, STARTED, remote_segment
 
 BEGUN = remote_segment(0, 9, state=STARTED, broker_id=2)
 

@@ -7,8 +7,8 @@ import pytest
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import ORDERS
-from tests.support.tier_scene import TierScene, in_scene, passes
+from tests.support.tiers.scene import TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import ORDERS
 
 
 @run_with(in_scene)

@@ -15,8 +15,8 @@ from crabka.remote.removal_notice import COMMITTED, is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 
 async def filled(scene: TierScene, broker_id: int = 1) -> TierBroker:
@@ -50,7 +50,7 @@ def notices_of(scene: TierScene) -> list[RemoteLogSegmentMetadata]:
 async def test_everything_goes_and_the_notice_last(scene: TierScene, /) -> None:
 
     broker = await filled(scene)
-    broker.log._drop_first(1, 0)
+    broker.log.retention._drop_first(1, 0)
     await purge_of(broker).purge(ORDERS, broker.log, lambda: True)
     assert (scene.listed(), scene.store.segment_ids()) == ([], [])
     assert (broker.log.log_start_offset, scene.saved_starts[1]) == (10, 10)
@@ -109,7 +109,7 @@ async def test_what_was_committed_is_ended_by_the_leader_that_tiers_again(scene:
 
     first, second = await filled(scene), scene.broker(2)
     second.fill(3)
-    second.log._drop_first(2, 0)
+    second.log.retention._drop_first(2, 0)
     scene.storage.add(StorageFault(operation="delete_log_segment_data", error=RemoteBackendError("down"), times=1))
     with pytest.raises(RemoteBackendError):
         await purge_of(first).purge(ORDERS, first.log, lambda: True)

@@ -14,7 +14,7 @@ from crabka.broker.tiering.expire.retention_plan import (
 from crabka.formats.leader_epochs import EpochLineage
 from crabka.log.partition.tierable import SegmentExtent
 from crabka.remote.segments import RemoteLogSegmentMetadata
-from tests.support.remote_segments import DELETING, STARTED, remote_segment
+from tests.support.tiers.segment_metadata import DELETING, STARTED, remote_segment
 
 NOW_MS = 10_000
 LINEAGE = EpochLineage([(0, 0)], 100)

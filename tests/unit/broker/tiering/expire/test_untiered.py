@@ -7,8 +7,8 @@ import pytest
 from crabka.remote.removal_notice import is_removal_notice
 from crabka.remote.segments import RemoteLogSegmentMetadataUpdate, RemoteLogSegmentState
 from tests.support.async_tests import run_with
-from tests.support.remote_segments import DELETING, FINISHED, ORDERS, STARTED, remote_segment
-from tests.support.tier_scene import GRACE_MS, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.scene import GRACE_MS, TierBroker, TierScene, in_scene, passes
+from tests.support.tiers.segment_metadata import DELETING, FINISHED, ORDERS, STARTED, remote_segment
 
 
 async def leave_tier(scene: TierScene) -> TierBroker:

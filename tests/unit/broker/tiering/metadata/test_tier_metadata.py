@@ -20,7 +20,7 @@ from crabka.remote.segments import (
     TopicIdPartition,
 )
 from tests.support.async_tests import real_time, run_with
-from tests.support.remote_segments import FINISHED, ORDERS, STARTED, remote_segment
+from tests.support.tiers.segment_metadata import FINISHED, ORDERS, STARTED, remote_segment
 
 BEGUN = remote_segment(0, 9, state=STARTED)
 DONE = RemoteLogSegmentMetadataUpdate(

@@ -13,8 +13,8 @@ from crabka.formats.file_names import REMOTE_INDEX_CACHE, parse_directory_name
 from crabka.metadata.cluster import Endpoint
 from crabka.remote_topic.snapshot import snapshot_path
 from crabka.testing import VirtualTimeLoop
-from tests.support.sim_node import SimNode
-from tests.support.tiered_node import TIER_SETTINGS, TIERED_TOPIC, fill, manager_of, tiered_node
+from tests.support.nodes.sim_node import SimNode
+from tests.support.nodes.tiered import TIER_SETTINGS, TIERED_TOPIC, fill, manager_of, tiered_node
 
 
 def host_of(node: SimNode) -> MetadataTopicHost:

@@ -10,8 +10,8 @@ from crabka.formats.transaction_index import AbortedTransaction
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from tests.support.logs import NOW_MS, ProducerFields, append, make_batch
-from tests.support.remote_reading import TierWorld
+from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld
 
 
 class Transactions:
@@ -90,7 +90,7 @@ def test_what_is_in_the_tier_and_on_the_disk_is_told_once() -> None:
         world.tier()
         assert found(world, 0, 1) == [(7, 0)]
         assert world.indexes.disk_bytes == 0  # the log has it all, so nothing is fetched
-        world.log.drop_oldest_tiered(NOW_MS + 10**9)
+        world.log.retention.drop_oldest_tiered(NOW_MS + 10**9)
         assert found(world, 0, 1) == [(7, 0)]
 
 

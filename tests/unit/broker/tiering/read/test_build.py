@@ -1,8 +1,8 @@
 from __future__ import annotations
 
 from crabka.testing import MemoryFileSystem
-from tests.support.remote_reading import TIERED_SETTINGS, NodeTier, tiered_topic
-from tests.support.sim_node import SimNode
+from tests.support.nodes.sim_node import SimNode
+from tests.support.tiers.remote_reading import TIERED_SETTINGS, NodeTier, tiered_topic
 
 
 def test_the_settings_of_the_node_hold() -> None:

@@ -16,7 +16,7 @@ from crabka.testing import VirtualTimeLoop
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.remote_samples import sample_segment
 from tests.support.async_tests import run_with
-from tests.support.remote_reading import HeldThreads
+from tests.support.tiers.remote_reading import HeldThreads
 
 CHUNK = 100
 CONTENT = bytes(range(250))

@@ -21,10 +21,10 @@ from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.remote_samples import sample_segment
 from crabka.vfs import read_file, write_atomic
-from tests.support.logs import LOG_DIR, NOW_MS, append, make_batch
-from tests.support.remote_reading import TierWorld, directory_tier
-from tests.support.rotting import flip
-from tests.support.tier_rot import TIER_ROOT, flip_object
+from tests.support.faults.rotting import flip
+from tests.support.faults.tier_rot import TIER_ROOT, flip_object
+from tests.support.storage.small import LOG_DIR, NOW_MS, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld, directory_tier
 from tests.unit.broker.tiering.read.test_aborted import Transactions
 
 SEGMENT = sample_segment(1, (100, 199), size_bytes=5000)

@@ -6,7 +6,7 @@ import pytest
 
 from crabka.broker.tiering.read.pool import ReaderBusyError, ReaderPool
 from tests.support.async_tests import run_with, virtual_time
-from tests.support.remote_reading import HeldThreads
+from tests.support.tiers.remote_reading import HeldThreads
 
 
 @run_with(virtual_time)

@@ -27,8 +27,8 @@ from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentSta
 from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.remote_samples import sample_update
-from tests.support.logs import append, make_batch
-from tests.support.remote_reading import HeldThreads, TierWorld, directory_tier, joined
+from tests.support.storage.small import append, make_batch
+from tests.support.tiers.remote_reading import HeldThreads, TierWorld, directory_tier, joined
 from tests.unit.broker.tiering.read.test_aborted import Transactions
 
 
@@ -39,7 +39,7 @@ def filled(world: TierWorld, batches: int = 40) -> bytes:
     everything = b""
     offset = 0
     world.tier()
-    end = world.log.highest_remote_offset + 1
+    end = world.log.tiering.highest_remote_offset + 1
     while offset < end:
         piece = world.log.read(offset, max_bytes=1 << 20).read()
         everything += piece

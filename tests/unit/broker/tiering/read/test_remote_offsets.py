@@ -18,11 +18,11 @@ from crabka.records.errors import CorruptBatchError
 from crabka.records.header import NO_TIMESTAMP
 from crabka.remote.errors import NotReadyError
 from crabka.remote.segments import IndexType
-from tests.support.bombs import bomb
-from tests.support.logs import NOW_MS, append, make_batch
+from tests.support.faults.bombs import bomb
+from tests.support.faults.tier_rot import flip_object
 from tests.support.pending_threads import PendingThreads
-from tests.support.remote_reading import TierWorld, directory_tier, memory_tier
-from tests.support.tier_rot import flip_object
+from tests.support.storage.small import NOW_MS, append, make_batch
+from tests.support.tiers.remote_reading import TierWorld, directory_tier, memory_tier
 
 
 def search(world: TierWorld, timestamp: int, wait_ms: int = 1000) -> TimestampOffset | None:
@@ -43,13 +43,13 @@ def test_the_answer_is_that_of_the_whole_log(times: list[int], data: st.DataObje
         log = world.log
         world.tier()
         if data.draw(st.booleans()):
-            log.delete_records_before(data.draw(st.integers(0, log.log_end_offset // 2)))
+            log.retention.delete_records_before(data.draw(st.integers(0, log.log_end_offset // 2)))
         wanted = [NOW_MS + data.draw(st.integers(-5, 60)) for _ in range(4)]
-        answers = [log.offset_for_timestamp(timestamp) for timestamp in wanted]
+        answers = [log.reads.offset_for_timestamp(timestamp) for timestamp in wanted]
         world.drop_local()
         for timestamp, answer in zip(wanted, answers, strict=True):
             found = search(world, timestamp) if log.log_start_offset < log.local_log_start_offset else None
-            assert (found or log.offset_for_timestamp(timestamp)) == answer
+            assert (found or log.reads.offset_for_timestamp(timestamp)) == answer
 
 
 def test_any_wrong_byte_of_a_time_index_leads_to_the_same_answers(caplog: pytest.LogCaptureFixture) -> None:
@@ -61,7 +61,7 @@ def test_any_wrong_byte_of_a_time_index_leads_to_the_same_answers(caplog: pytest
             append(world.log, make_batch(2, value_bytes=50, timestamp=NOW_MS + 10 * time))
         segment = world.tier()[0]
         wanted = range(NOW_MS, segment.max_timestamp_ms, 25)
-        answers = [world.log.offset_for_timestamp(timestamp) for timestamp in wanted]
+        answers = [world.log.reads.offset_for_timestamp(timestamp) for timestamp in wanted]
         world.drop_local()
         assert [search(world, timestamp) for timestamp in wanted] == answers
         assert not caplog.records
@@ -79,7 +79,7 @@ def test_a_search_by_time_goes_by_corrected_batches() -> None:
             append(world.log, make_batch(2, value_bytes=50, timestamp=NOW_MS + 10 * time))
         segment = world.tier()[0]
         wanted = range(NOW_MS, segment.max_timestamp_ms, 7)
-        answers = [world.log.offset_for_timestamp(timestamp) for timestamp in wanted]
+        answers = [world.log.reads.offset_for_timestamp(timestamp) for timestamp in wanted]
         world.drop_local()
         for position in range(0, segment.segment_size_bytes, 13):
             flip_object((world.storage, world.fs), segment, position)
@@ -109,11 +109,11 @@ def test_records_of_another_history_are_passed_over() -> None:
         append(world.log, make_batch(1))
         world.tier()
         # Epoch 1 was cut off; what follows was written in epoch 2.
-        world.log.truncate_to(3)
+        world.log.truncation.truncate_to(3)
         append(world.log, make_batch(3, timestamp=NOW_MS + 200), leader_epoch=2)
         world.log.roll(NOW_MS)
         append(world.log, make_batch(1), leader_epoch=2)
-        world.log.highest_remote_offset = 2
+        world.log.tiering.note_remote_offset(2)
         world.tier()
         world.drop_local()
         assert search(world, NOW_MS + 50) == TimestampOffset(NOW_MS + 200, 3, 2)

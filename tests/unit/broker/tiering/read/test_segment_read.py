@@ -14,7 +14,7 @@ from crabka.ports import Payload
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with, virtual_time
-from tests.support.logs import make_batch
+from tests.support.storage.small import make_batch
 
 # Ten batches of three records.
 BATCHES = [make_batch(3, value_bytes=20 * (number % 4), base_offset=3 * number) for number in range(10)]

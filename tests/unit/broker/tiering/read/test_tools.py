@@ -12,7 +12,7 @@ from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.testing.memory_storage import InmemoryRemoteStorage
-from tests.support.remote_reading import HeldThreads, TierWorld, directory_tier
+from tests.support.tiers.remote_reading import HeldThreads, TierWorld, directory_tier
 from tests.unit.broker.tiering.read.test_reader import filled, segments_of
 
 

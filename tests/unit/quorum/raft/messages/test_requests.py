@@ -26,7 +26,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import parse_request_header
 from crabka.quorum.raft.messages import API_KEYS, decode_request, min_version
 from crabka.quorum.raft.messages import encode_request as encode_raft_request
-from tests.support.raft_frames import RAFT_KEYS, raft_frames
+from tests.support.recorded.raft_frames import RAFT_KEYS, raft_frames
 
 KEY = ReplicaKey(2, UUID(int=77))
 VOTER = ReplicaKey(1, UUID(int=78))

@@ -25,7 +25,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import parse_response_header
 from crabka.quorum.raft.messages import decode_response, encode_refusal
 from crabka.quorum.raft.messages import encode_response as encode_raft_response
-from tests.support.raft_frames import RAFT_KEYS, raft_frames
+from tests.support.recorded.raft_frames import RAFT_KEYS, raft_frames
 
 ENDPOINTS = (VoterEndpoint("", "host", 9093),)
 HINT = LeaderHint(5, 2, ENDPOINTS)

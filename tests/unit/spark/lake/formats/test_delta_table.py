@@ -19,9 +19,9 @@ from crabka.spark.lake.formats.table import TableSpec
 from crabka.spark.lake.formats.tables import Lake
 from crabka.spark.lake.maintenance.compaction import compact_table
 from crabka.spark.lake.values.schemas import conform, table_schema
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, now_ms, rows_of, written
-from tests.support.synced_files import SyncedFiles
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.lake_tables import TOPIC_ID, lake_of, new_table, now_ms, rows_of, written
+from tests.support.storage.synced_files import SyncedFiles
 
 pytestmark = pytest.mark.allow_leaks(reason="deltalake keeps threads")
 

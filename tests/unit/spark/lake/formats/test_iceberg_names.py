@@ -10,7 +10,7 @@ from crabka.spark.lake.formats.iceberg_names import DEFAULT_NAME_MAPPING
 from crabka.spark.lake.formats.tables import Lake
 from crabka.spark.lake.maintenance.compaction import compact_once, compact_table
 from crabka.spark.lake.syncing.commits import evolve_to
-from tests.support.lake_tables import lake_of, new_table, written
+from tests.support.spark.lake_tables import lake_of, new_table, written
 
 pytestmark = pytest.mark.allow_leaks(reason="pyiceberg keeps threads and connections")
 

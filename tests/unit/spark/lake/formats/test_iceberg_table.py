@@ -14,8 +14,8 @@ from crabka.spark.lake.formats.iceberg_catalog import NAMESPACE, open_catalog
 from crabka.spark.lake.formats.table import TableFormat
 from crabka.spark.lake.formats.tables import Lake
 from crabka.spark.lake.maintenance.compaction import compact_table
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import lake_of, new_table, now_ms, written
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.lake_tables import lake_of, new_table, now_ms, written
 
 pytestmark = pytest.mark.allow_leaks(reason="pyiceberg keeps threads and connections")
 

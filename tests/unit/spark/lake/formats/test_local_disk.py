@@ -8,7 +8,7 @@ import pytest
 
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.formats.local_disk import create_file, reporting_disk_errors, sync_file
-from tests.support.synced_files import SyncedFiles
+from tests.support.storage.synced_files import SyncedFiles
 
 
 def test_a_file_is_made_once(tmp_path: Path) -> None:

@@ -10,7 +10,7 @@ from crabka.spark.lake.formats.data_files import ColumnRange
 from crabka.spark.lake.formats.parquet_files import ParquetFileWriter
 from crabka.spark.lake.formats.store import LakeStore
 from crabka.spark.lake.values.schemas import conform
-from tests.support.lake_tables import raw_spec, rows_of
+from tests.support.spark.lake_tables import raw_spec, rows_of
 
 HOUR_US = 3_600_000_000
 

@@ -16,8 +16,8 @@ from crabka.spark.lake.formats.parquet_files import ParquetFileWriter
 from crabka.spark.lake.formats.parquet_reading import StoredFile, read_batches
 from crabka.spark.lake.formats.store import LakeStore
 from crabka.spark.lake.values.schemas import OFFSET, PARTITION, conform
-from tests.support.lake_tables import raw_spec, rows_of
-from tests.support.object_stores import memory_bucket
+from tests.support.spark.lake_tables import raw_spec, rows_of
+from tests.support.tiers.object_stores import memory_bucket
 
 GROUPS = ((0, range(5_000)), (1, range(100, 5_100)), (0, range(5_000, 10_000)))
 NAME = "f.parquet"

@@ -11,8 +11,8 @@ from crabka.spark.lake.errors import CommitConflictError, LakeError
 from crabka.spark.lake.formats import parquet_table
 from crabka.spark.lake.formats.manifests import FULL_EVERY, manifest_path
 from crabka.spark.lake.formats.parquet_table import ParquetTable
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import lake_of, new_table, now_ms, written
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.lake_tables import lake_of, new_table, now_ms, written
 
 DAY_MS = 86_400_000
 

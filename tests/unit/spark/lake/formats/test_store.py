@@ -10,7 +10,7 @@ from crabka.errors import ConfigError
 from crabka.remote.backends.bucket import Bucket
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.formats.store import LakeStore
-from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
+from tests.support.tiers import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
 
 
 @pytest.mark.parametrize("form", ["{}", "{}/", "file://{}", "file://{}/"])

@@ -21,9 +21,9 @@ from crabka.spark.lake.maintenance.compaction import compact_once, compact_table
 from crabka.spark.lake.syncing.commits import CommitOutcome, commit_once, evolve_to
 from crabka.spark.lake.values.schemas import merge_schemas
 from crabka.spark.plan.history.witnesses import BatchWitness
-from tests.support.lake_reader import table_files, table_places, table_rows
-from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of, new_table, now_ms, written
-from tests.support.synced_files import SyncedFiles
+from tests.support.spark.lake_reader import table_files, table_places, table_rows
+from tests.support.spark.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of, new_table, now_ms, written
+from tests.support.storage.synced_files import SyncedFiles
 
 pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
 

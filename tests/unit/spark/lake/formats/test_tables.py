@@ -9,7 +9,7 @@ from crabka.errors import ConfigError
 from crabka.spark.lake import files
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.formats.tables import Lake
-from tests.support.lake_tables import ALL_FORMATS, lake_of, new_table, now_ms, written
+from tests.support.spark.lake_tables import ALL_FORMATS, lake_of, new_table, now_ms, written
 
 
 @pytest.mark.parametrize("form", ["{}/lake/orders", "{}/lake/orders/", "file://{}/lake/orders"])

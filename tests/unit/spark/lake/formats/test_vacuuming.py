@@ -8,7 +8,7 @@ import pytest
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.formats.store import LakeStore
 from crabka.spark.lake.formats.vacuuming import remove_unreferenced
-from tests.support import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
+from tests.support.tiers import object_stores as _started  # noqa: F401 - before any test takes stock of descriptors
 
 
 def place(tmp_path: Path, name: str, modified_ms: int) -> None:

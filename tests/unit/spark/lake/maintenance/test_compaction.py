@@ -22,7 +22,7 @@ from crabka.spark.lake.maintenance.compaction import (
     merge_files,
 )
 from crabka.spark.lake.values.schemas import merge_schemas
-from tests.support.lake_tables import lake_of, new_table, written
+from tests.support.spark.lake_tables import lake_of, new_table, written
 
 
 def file(name: str, size: int, first: int, value: str | None = None) -> DataFile:

@@ -15,9 +15,9 @@ from crabka.spark.lake.syncing.settings import SyncSettings
 from crabka.spark.lake.syncing.topic_sync import SyncStep, TopicSync
 from crabka.spark.lake.values.json_values import JsonValues
 from crabka.spark.plan.history.divergence import LogCutError
-from tests.support.lake_reader import table_places, table_rows
-from tests.support.lake_tables import ALL_FORMATS, lake_of
-from tests.support.lake_topic import InlineRunner, ListTopic
+from tests.support.spark.lake_reader import table_places, table_rows
+from tests.support.spark.lake_tables import ALL_FORMATS, lake_of
+from tests.support.spark.lake_topic import InlineRunner, ListTopic
 
 pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
 

@@ -13,8 +13,8 @@ from crabka.spark.lake.syncing.topic_sync import TopicSync
 from crabka.spark.lake.values.json_values import JsonValues
 from crabka.spark.plan.history.divergence import ReadPosition
 from crabka.spark.plan.ranges import ReadPlan
-from tests.support.lake_tables import TOPIC_ID, lake_of, now_ms
-from tests.support.lake_topic import InlineRunner, ListTopic
+from tests.support.spark.lake_tables import TOPIC_ID, lake_of, now_ms
+from tests.support.spark.lake_topic import InlineRunner, ListTopic
 
 
 def synced(tmp_path: Path, topic: ListTopic) -> Lake:

@@ -13,8 +13,8 @@ from crabka.spark.lake.formats.tables import Lake
 from crabka.spark.lake.syncing.commits import CommitOutcome
 from crabka.spark.lake.syncing.dead_letters import DeadLetters
 from crabka.spark.lake.values.schemas import conform, dead_letter_schema
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import TOPIC_ID, lake_of, new_table, rows_of
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.lake_tables import TOPIC_ID, lake_of, new_table, rows_of
 
 
 def dead_file(lake: Lake, partition: int, *offsets: int) -> DataFile:

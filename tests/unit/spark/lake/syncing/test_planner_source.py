@@ -12,8 +12,8 @@ from crabka.spark.lake.syncing.planner_source import PlannerSource
 from crabka.spark.lake.syncing.topic_sync import TopicEnds, TopicInspection
 from crabka.spark.lake.values.rows import READ_COLUMNS
 from crabka.spark.plan.history.divergence import LogCutError, ReadPosition
-from tests.support.planted_tier import PlantedTier, batches, two_segments
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.planted import PlantedTier, batches, two_segments
+from tests.support.tiers.stores import write_tier
 
 CLUSTER = {"kafka.bootstrap.servers": "127.0.0.1:1"}
 

@@ -12,7 +12,7 @@ from crabka.spark.lake.formats.store import LakeStore
 from crabka.spark.lake.syncing import rolling_writer
 from crabka.spark.lake.syncing.rolling_writer import RollingWriter
 from crabka.spark.lake.values.schemas import merge_schemas
-from tests.support.lake_tables import raw_spec, rows_of
+from tests.support.spark.lake_tables import raw_spec, rows_of
 
 
 def writer(tmp_path: Path, *, target: int = 1 << 30, column: str | None = None, stores: bool = True) -> RollingWriter:

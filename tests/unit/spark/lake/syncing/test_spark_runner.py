@@ -8,7 +8,7 @@ import pytest
 
 from crabka.spark.lake.errors import LakeError
 from crabka.spark.lake.syncing.spark_runner import SparkRunner
-from tests.support.java_errors import JavaSideError
+from tests.support.spark.java_errors import JavaSideError
 
 
 class FakeContext:

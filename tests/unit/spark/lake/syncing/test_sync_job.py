@@ -15,10 +15,10 @@ from crabka.spark.lake.syncing.sync_job import LakeSync, SyncListener, SyncReque
 from crabka.spark.lake.syncing.topic_sync import RoundResult, SyncStep, TopicSync
 from crabka.spark.plan.history.divergence import ReadPosition
 from crabka.spark.plan.ranges import ReadPlan
-from tests.support.java_errors import JavaSideError
-from tests.support.lake_reader import table_places
-from tests.support.lake_tables import lake_of
-from tests.support.lake_topic import InlineRunner, ListTopic
+from tests.support.spark.java_errors import JavaSideError
+from tests.support.spark.lake_reader import table_places
+from tests.support.spark.lake_tables import lake_of
+from tests.support.spark.lake_topic import InlineRunner, ListTopic
 
 SMALL = SyncSettings(round_bytes=1)
 

@@ -22,8 +22,8 @@ from crabka.spark.lake.syncing.tasks import (
 from crabka.spark.lake.values.json_values import JsonValues
 from crabka.spark.lake.values.schemas import table_schema
 from crabka.spark.plan.ranges import Split
-from tests.support.lake_tables import TOPIC_ID, lake_of
-from tests.support.lake_topic import ListTopic
+from tests.support.spark.lake_tables import TOPIC_ID, lake_of
+from tests.support.spark.lake_topic import ListTopic
 
 ID = pa.field("id", pa.int64())
 

@@ -22,9 +22,9 @@ from crabka.spark.lake.values.json_values import JsonValues
 from crabka.spark.lake.values.schemas import dead_letter_schema, table_schema
 from crabka.spark.plan.history.divergence import ReadPosition
 from crabka.spark.plan.ranges import ReadPlan, Split
-from tests.support.lake_reader import table_files, table_places, table_rows
-from tests.support.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of
-from tests.support.lake_topic import InlineRunner, ListTopic
+from tests.support.spark.lake_reader import table_files, table_places, table_rows
+from tests.support.spark.lake_tables import ALL_FORMATS, TOPIC_ID, lake_of
+from tests.support.spark.lake_topic import InlineRunner, ListTopic
 
 pytestmark = pytest.mark.allow_leaks(reason="the libraries of table formats keep threads and connections")
 

@@ -16,8 +16,8 @@ from crabka.spark.lake.values.rows import (
 )
 from crabka.spark.lake.values.schemas import DATE, FIRST_CALENDAR_US, LAST_CALENDAR_US, PARTITION, conform
 from crabka.spark.lake.values.value_modes import DecodedValues, RawValues
-from tests.support.lake_tables import TOPIC_ID, day_of, raw_spec, rows_of
-from tests.support.lake_topic import ListTopic
+from tests.support.spark.lake_tables import TOPIC_ID, day_of, raw_spec, rows_of
+from tests.support.spark.lake_topic import ListTopic
 
 
 def source_rows(*values: bytes | None) -> pa.RecordBatch:

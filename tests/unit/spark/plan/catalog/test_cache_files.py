@@ -17,7 +17,7 @@ from crabka.spark.plan.catalog.cache_files import (
     load_cache,
     store_cache,
 )
-from tests.support.remote_segments import ORDERS, remote_segment
+from tests.support.tiers.segment_metadata import ORDERS, remote_segment
 
 SNAPSHOT = Snapshot(
     topic_id=ZERO_UUID,

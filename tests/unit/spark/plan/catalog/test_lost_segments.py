@@ -14,9 +14,9 @@ from crabka.spark.plan.catalog import lost_segments
 from crabka.spark.plan.catalog.segments import TierCatalog
 from crabka.spark.plan.catalog.snapshot_catalog import write_snapshot_file
 from crabka.spark.plan.planner import plan_offsets, plan_read
-from tests.support.planted_tier import ORDERS, PlantedTier, batches
-from tests.support.tier_plans import options, spans
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.plans import options, spans
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

@@ -11,8 +11,8 @@ from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.access.tier_store import open_tier_store
 from crabka.spark.plan.catalog.segment_probe import ListedSegment, SegmentProbe, UnusableSegmentError
-from tests.support.planted_tier import PlantedTier, batches, two_segments
-from tests.support.tier_stores import store_of, write_tier
+from tests.support.tiers.planted import PlantedTier, batches, two_segments
+from tests.support.tiers.stores import store_of, write_tier
 
 
 def listed(tier: PlantedTier, segment: RemoteLogSegmentMetadata) -> ListedSegment:

@@ -12,7 +12,7 @@ from crabka.spark.plan.catalog.segments import (
     is_in_history,
     segment_epochs,
 )
-from tests.support.remote_segments import ORDERS, remote_segment
+from tests.support.tiers.segment_metadata import ORDERS, remote_segment
 
 
 def test_segments_are_found_by_id_and_partition() -> None:

@@ -10,7 +10,7 @@ from crabka.errors import ConfigError
 from crabka.remote.removal_notice import COMMITTED, new_removal_notice
 from crabka.spark.plan.catalog.segments import TierCatalog
 from crabka.spark.plan.catalog.snapshot_catalog import load_snapshot_catalog, write_snapshot_file
-from tests.support.remote_segments import FINISHED, ORDERS, STARTED, remote_segment
+from tests.support.tiers.segment_metadata import FINISHED, ORDERS, STARTED, remote_segment
 
 
 def test_what_was_exported_is_read(tmp_path: Path) -> None:

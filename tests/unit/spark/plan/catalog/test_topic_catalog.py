@@ -17,8 +17,8 @@ from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.plan.catalog.cache_files import cache_path, store_cache
 from crabka.spark.plan.catalog.topic_catalog import load_topic_catalog
-from tests.support.planted_tier import ORDERS, PlantedTier, batches, two_segments, update
-from tests.support.remote_segments import DELETING
+from tests.support.tiers.planted import ORDERS, PlantedTier, batches, two_segments, update
+from tests.support.tiers.segment_metadata import DELETING
 
 PARTITIONS = 3
 

@@ -4,19 +4,19 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients import NewTopic, SyncAdmin, SyncProducer
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.embedded import Broker
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext, open_context
 from crabka.spark.plan.history.batch_lookup import BatchLookup
 from crabka.spark.plan.survey import PartitionSurvey, make_survey
-from tests.support.planted_tier import batches, two_segments
-from tests.support.tier_plans import options
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.plans import options
+from tests.support.tiers.planted import batches, two_segments
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

@@ -5,12 +5,12 @@ from pathlib import Path
 
 import pytest
 
-from crabka._kio import ErrorCode
 from crabka.clients.fetcher.epoch_ends import LeaderEpochEnd
 from crabka.clients.fetcher.fetcher import FetcherSettings
 from crabka.clients.fetcher.messages import FetchAnswer
 from crabka.clients.fetcher.offsets import EARLIEST
 from crabka.ids import TopicPartition
+from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.context import PlanContext
@@ -24,9 +24,9 @@ from crabka.spark.plan.history.histories import (
 )
 from crabka.spark.plan.history.witnesses import BatchWitness, Chain, HistoryVerdict
 from crabka.spark.plan.survey import PartitionSurvey, Survey
-from tests.support.planted_tier import PlantedTier, batches, two_segments
-from tests.support.tier_plans import options
-from tests.support.tier_stores import write_tier
+from tests.support.tiers.plans import options
+from tests.support.tiers.planted import PlantedTier, batches, two_segments
+from tests.support.tiers.stores import write_tier
 
 pytestmark = pytest.mark.usefixtures("plan_cache")
 

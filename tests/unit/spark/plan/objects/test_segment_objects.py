@@ -11,8 +11,8 @@ from crabka.records.header import iter_headers
 from crabka.remote.segments import IndexType
 from crabka.spark.errors import TierReadError
 from crabka.spark.plan.objects.segment_objects import SegmentObjects, in_parallel
-from tests.support.planted_tier import FIRST_TIMESTAMP_MS, batches, two_segments
-from tests.support.tier_stores import store_of
+from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, batches, two_segments
+from tests.support.tiers.stores import store_of
 
 
 def test_objects_of_a_segment_are_read() -> None:

@@ -9,8 +9,8 @@ from crabka.spark.errors import SegmentVanishedError
 from crabka.spark.plan.catalog.segments import TierPart, choose_parts
 from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.objects.timestamp_lookup import NO_MATCH, first_offset_at
-from tests.support.planted_tier import FIRST_TIMESTAMP_MS, PlantedTier, batches, two_segments
-from tests.support.tier_stores import store_of
+from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, PlantedTier, batches, two_segments
+from tests.support.tiers.stores import store_of
 
 
 def test_every_time_finds_its_first_record() -> None:

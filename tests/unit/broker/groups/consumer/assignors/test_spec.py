@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crabka.broker.groups.consumer.assignors.spec import AssignmentSpec, SpecMember
-from tests.support.consumer_groups import topic_id
+from tests.support.coordinators.consumer_groups import topic_id
 
 
 def test_a_group_is_homogeneous_if_all_want_the_same() -> None:

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from crabka.broker.groups.consumer.assignors.spec import AssignmentSpec, SpecMember
 from crabka.broker.groups.consumer.assignors.uniform import assign
-from tests.support.consumer_groups import topic_id
+from tests.support.coordinators.consumer_groups import topic_id
 
 T, U = topic_id(0), topic_id(1)
 

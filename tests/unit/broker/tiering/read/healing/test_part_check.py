@@ -6,7 +6,7 @@ import pytest
 
 from crabka.broker.tiering.read.healing.part_check import DoubtError, PartCheck, PartFacts, PartToCheck, facts_of
 from crabka.testing.remote_samples import sample_segment
-from tests.support.logs import make_batch
+from tests.support.storage.small import make_batch
 
 BATCHES = [make_batch(3, value_bytes=20 * (n % 4), base_offset=3 * n, leader_epoch=n // 5) for n in range(10)]
 STARTS = [sum(map(len, BATCHES[:number])) for number in range(11)]

@@ -8,9 +8,9 @@ from crabka.broker.tiering.read.healing.segment_rebuild import build_indexes, re
 from crabka.formats.transaction_index import AbortedTransaction, decode_aborted
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType
-from tests.support.logs import append, make_batch
-from tests.support.remote_reading import TierWorld
-from tests.support.tier_rot import flip_object
+from tests.support.faults.tier_rot import flip_object
+from tests.support.storage.small import append, make_batch
+from tests.support.tiers.remote_reading import TierWorld
 from tests.unit.broker.tiering.read.test_index_files import aborting
 
 

@@ -7,9 +7,9 @@ import pytest
 from crabka.broker.tiering.read.healing.segment_survey import DamagedSegmentError, SoundSpan, survey_segment
 from crabka.formats.offset_index import OffsetIndex
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from tests.support.logs import append, make_batch
-from tests.support.remote_reading import TierWorld
-from tests.support.tier_rot import flip_object
+from tests.support.faults.tier_rot import flip_object
+from tests.support.storage.small import append, make_batch
+from tests.support.tiers.remote_reading import TierWorld
 
 LIMIT = 1 << 20
 SIZE = len(make_batch(2, value_bytes=60))

@@ -8,9 +8,9 @@ from crabka.broker.tiering.read.healing import segment_walk
 from crabka.broker.tiering.read.healing.segment_walk import DamagedStretch, SegmentObject, batches_of, walk_segment
 from crabka.remote.errors import SegmentNotFoundError
 from crabka.remote.segments import RemoteLogSegmentMetadata
-from tests.support.logs import append, make_batch
-from tests.support.remote_reading import TierWorld, directory_tier
-from tests.support.tier_rot import flip_object
+from tests.support.faults.tier_rot import flip_object
+from tests.support.storage.small import append, make_batch
+from tests.support.tiers.remote_reading import TierWorld, directory_tier
 
 LIMIT = 1 << 20
 

@@ -11,9 +11,9 @@ from crabka.broker.tiering.read.healing.surveys import CORRECTED_TTL_MS, LOST_TT
 from crabka.formats.offset_index import OffsetIndex
 from crabka.remote.errors import SegmentNotFoundError
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
-from tests.support.logs import append, make_batch
-from tests.support.remote_reading import HeldThreads, TierWorld
-from tests.support.tier_rot import flip_object
+from tests.support.faults.tier_rot import flip_object
+from tests.support.storage.small import append, make_batch
+from tests.support.tiers.remote_reading import HeldThreads, TierWorld
 
 LIMIT = 1 << 20
 INDEX = OffsetIndex(0)

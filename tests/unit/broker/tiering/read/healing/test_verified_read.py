@@ -20,10 +20,10 @@ from crabka.records.header import iter_headers
 from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.remote.storage_manager import RemoteStorageManager
-from tests.support.logs import append, make_batch
-from tests.support.remote_reading import TierWorld, directory_tier, memory_tier
-from tests.support.rotting import flip
-from tests.support.tier_rot import flip_object
+from tests.support.faults.rotting import flip
+from tests.support.faults.tier_rot import flip_object
+from tests.support.storage.small import append, make_batch
+from tests.support.tiers.remote_reading import TierWorld, directory_tier, memory_tier
 
 BACKENDS = {"memory": memory_tier, "directory": directory_tier}
 ONE_SEGMENT = TopicConfig(
