@@ -2,9 +2,9 @@
 
 The loop never waits for a disk: a slice whose bytes are not in the page cache is read by the pool, and the
 response is packed when it came. Consumers read up to the high watermark, from followers as well; followers read from
-the leader, up to the log end, and tell by it how far they are.
+the leader, up to the log end, which reports how far they are.
 
-What only the remote tier has is planned here and read by `tiering`; a follower is told that it is there, and needs it
+What only the remote tier has is planned here and read by `tiering`; a follower gets an error that says so, and needs it
 no more (KIP-405).
 """
 
@@ -49,7 +49,7 @@ class FetchRead(NamedTuple):
 
     reads: list[TargetRead]
     planned_bytes: int
-    # An error, a place to truncate to or a replica to go to: the client must hear of it now.
+    # An error, a place to truncate to or a replica to go to: the client must get it now.
     is_urgent: bool
     # Some of it must come from the remote tier; how many bytes that will be is not known.
     has_remote: bool = False
@@ -242,7 +242,7 @@ def _read_remote(context: BrokerContext, target: SessionTarget, client: FetchCli
         code = int(ErrorCode.offset_moved_to_tiered_storage)
         return TargetRead(target, partition, row._replace(error_code=code), None)
     if remote_reads is None:
-        # The node has no tier, so nobody can read that here.
+        # The node has no tier, so that cannot be read here.
         return _failed(target, ErrorCode.offset_out_of_range)
     upper = log.last_stable_offset if client.is_committed_only else log.high_watermark
     max_bytes = min(target.max_bytes, budget)

@@ -50,7 +50,7 @@ class DirectoryAssignments:
         try:
             while not self._is_there(partition, directory):
                 changed.clear()
-                await self._reports.tell({directory: {partition.topic_id: [partition.index]}})
+                await self._reports.send({directory: {partition.topic_id: [partition.index]}})
                 await self._wait(changed, partition, directory)
         finally:
             unsubscribe()

@@ -68,7 +68,7 @@ def test_it_is_told_again_until_it_is_heard() -> None:
     assert len(metadata.told) == 4
 
 
-def test_what_is_so_already_is_not_told() -> None:
+def test_what_is_so_already_is_not_reported() -> None:
     metadata = Metadata()
     metadata.assign("/known")
     metadata.assign("/without-an-id")
