@@ -133,8 +133,7 @@ class Partition:
         replication, waiters = self.replication, self.waiters
         if replication is None:
             # The only replica in sync is this one: what it holds is replicated.
-            log = self.log.state
-            log.set_high_watermark(log.log_end_offset)
+            self.log.set_high_watermark(self.log.log_end_offset)
             if waiters.for_readable:
                 waiters.notify(appended_bytes)
             return

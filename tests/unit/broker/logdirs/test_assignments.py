@@ -34,7 +34,7 @@ class Metadata:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def tell(self, by_directory: Any) -> bool:
+    async def send(self, by_directory: Any) -> bool:
         self.told.append(by_directory)
         if len(self.told) > self._ignored:
             asyncio.get_running_loop().call_later(0.05, self._commit)
