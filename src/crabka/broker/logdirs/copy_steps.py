@@ -1,7 +1,7 @@
 """The steps in which a copy of a log grows: bytes of a segment, its end, what is no longer needed, durability.
 
-Each is chosen on the loop with all that it needs, runs in a thread, and reports its result to the copy on the loop. They
-touch the files of the copy only; of the source they read what is there for good.
+Each is chosen on the loop with all that it needs, runs in a thread, and reports its result to the copy on the loop.
+They touch the files of the copy only; of the source they read what is there for good.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     COPYING → SYNCING → ASSIGNING → CLOSING_IN → MARKING → HOLDING → COPYING_TAIL
             → RENAMING → REOPENING → RETIRING → CLEARING → ENDED
 
-The core decides only: it gets what happened and returns what to do next. The shell that carries that out feeds it one event
-at a time, and only while no work is under way. Until the future log has its final name the source is the replica and
-everything can be undone; from then on the move is completed, because both copies are the same and the marker says
+The core decides only: it gets what happened and returns what to do next. The shell that carries that out feeds it one
+event at a time, and only while no work is under way. Until the future log has its final name the source is the replica
+and everything can be undone; from then on the move is completed, because both copies are the same and the marker says
 which one counts (KIP-113, KIP-858).
 """
 
@@ -44,7 +44,7 @@ from crabka.errors import InvariantError
 # What is copied and synced while appends wait: all the rest is durable before.
 MAX_TAIL_BYTES: Final = 1024 * 1024
 
-# States in which the source is the replica, and nothing but the future log and the marker tells of the move.
+# States in which the source is the replica, and nothing but the future log and the marker shows the move.
 _BEFORE_RENAME: Final = frozenset(
     {
         MoveState.COPYING,
@@ -185,7 +185,7 @@ class MovePlan:
         todo: list[Todo] = list(first or [])
         after: list[Todo] = []
         if first:
-            # A second copy with a final name may be there: no append runs before the metadata say that it does not count.
+            # A second copy with a final name may be there: no append runs before the metadata ignore it.
             after += self._release()
             after += self._drop_marker()
         else:

@@ -96,7 +96,7 @@ class MoveResolution:
         return directory is not None and directory == self.assigned(topic_partition)
 
     def _longest(self, contents: Contents, paths: list[str], topic_partition: TopicPartition) -> str:
-        """Return the dir with the log that reaches furthest; nothing else distinguishes them, and nothing is removed."""
+        """Return the dir with the log that reaches furthest, the only difference; nothing is removed."""
 
         def reach(path: str) -> tuple[int, int, str]:
             return *self._reach(path, contents[path].logs[topic_partition]), str(self.directory_id(path))
