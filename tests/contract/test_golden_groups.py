@@ -20,7 +20,7 @@ from crabka.broker.groups.shard import OFFSETS_TOPIC, GroupShard
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.records.header import BatchHeader
 from crabka.testing import InlineThreads, VirtualTimeLoop
 from tests.support.recorded.disk import copy_to_memory

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from crabka.cli.cluster_layout import find_homes
-from crabka.cli.cluster_processes import running_pid
+from crabka.cli.cluster.local_layout import find_homes
+from crabka.cli.cluster.local_processes import running_pid
 from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.clients.sync.producer import SyncProducer

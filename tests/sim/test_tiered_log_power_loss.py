@@ -18,7 +18,7 @@ from crabka.log.producers.producer_state import ProducerStateManager
 from crabka.log.producers.snapshots import encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions, open_log
 from crabka.log.recovery.replay import replay_batch
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader, parse_header
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem

@@ -8,10 +8,10 @@ from pathlib import Path
 
 from pyspark.sql import SparkSession
 
-from crabka.cli import story
 from crabka.cli.session import with_cluster
-from crabka.cli.story_spark import LakeFacts, give_lake_tour
-from crabka.cli.story_tier import TIERED_TOPIC, send_to_tier
+from crabka.cli.story import story
+from crabka.cli.story.spark_act import LakeFacts, give_lake_tour
+from crabka.cli.story.tier_act import TIERED_TOPIC, send_to_tier
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.cluster.cluster import Cluster

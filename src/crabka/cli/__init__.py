@@ -1,1 +1,1 @@
-"""The command line: parse, call, print. Nothing here knows more than the packages below tell it."""
+"""The command line: parse, call, print. The packages below do the work."""

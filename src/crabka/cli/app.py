@@ -1,4 +1,4 @@
-"""The typer application: all commands but those that are started in a hurry, see `main`."""
+"""The typer application: all commands but `up` and `serve`, which `main` starts without typer."""
 
 from __future__ import annotations
 
@@ -9,27 +9,19 @@ from typing import Annotated
 import typer
 
 from crabka import __version__
-from crabka.cli import (
-    audit_command,
-    brokers,
-    cluster,
-    configs,
-    format_command,
-    groups,
-    lake,
-    log_dirs,
-    offsets,
-    partitions,
-    quorum,
-    records,
-    recover_command,
-    replay_command,
-    serve,
-    stats_command,
-    tier,
-    topics,
-    up,
-)
+from crabka.cli.cluster import brokers, quorum
+from crabka.cli.cluster import local as cluster
+from crabka.cli.groups import groups
+from crabka.cli.lake import audit as audit_command
+from crabka.cli.lake import commands as lake
+from crabka.cli.lake import recover as recover_command
+from crabka.cli.lake import replay as replay_command
+from crabka.cli.lake import stats as stats_command
+from crabka.cli.log_dirs import commands as log_dirs
+from crabka.cli.node import format as format_command
+from crabka.cli.node import serve, up
+from crabka.cli.tier import commands as tier
+from crabka.cli.topics import configs, offsets, partitions, records, topics
 
 app = typer.Typer(
     name="crabka",
@@ -92,7 +84,7 @@ _UsageProblem: type[typer.BadParameter] = typer.BadParameter.__mro__[2]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run a command; return its exit code. A mistake on the command line is one line on stderr and 2."""
+    """Run a command; return its exit code. A mistake on the command line becomes one line on stderr and exit code 2."""
     try:
         result = app(args=list(arguments), standalone_mode=False)
     except _UsageProblem as error:

@@ -1,7 +1,7 @@
 """Entry point of `crabka`: finds the command and turns errors into one line and an exit code.
 
-`up` and `serve` start nodes, and how fast they do so counts: they parse their own arguments, and typer, which takes
-a tenth of a second to import, is loaded only for the other commands. Exit codes: 0 done, 1 failed, 2 bad input.
+`up` and `serve` must start nodes quickly: they parse their own arguments. Typer takes a tenth of a second to import
+and is loaded only for the other commands. Exit codes: 0 done, 1 failed, 2 bad input.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ EXIT_BAD_INPUT = 2
 # Shells report 128 + the number of the signal that ended a command.
 EXIT_INTERRUPTED = 130
 
-_NODE_COMMANDS = {"up": "crabka.cli.up", "serve": "crabka.cli.serve"}
+_NODE_COMMANDS = {"up": "crabka.cli.node.up", "serve": "crabka.cli.node.serve"}
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
@@ -36,7 +36,7 @@ def execute(arguments: Sequence[str]) -> int:
     except ConfigError as error:
         return _report(error, EXIT_BAD_INPUT)
     except BrokenPipeError:
-        # The reader has seen enough, as in `crabka records tail … | head`. Nothing more can be written.
+        # The reader closed the pipe, as in `crabka records tail … | head`. Nothing more can be written.
         os.dup2(os.open(os.devnull, os.O_WRONLY), sys.stdout.fileno())
         return EXIT_FAILED
     except (CrabkaError, OSError) as error:

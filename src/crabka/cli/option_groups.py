@@ -1,7 +1,7 @@
-"""Options that several commands share, declared once: as fields of a dataclass, which a command takes as one parameter.
+"""Options that several commands share, declared once as fields of a dataclass. A command takes it as one parameter.
 
-Typer reads the options of a command from the signature of its function. `with_option_groups` gives it one in which each
-parameter that is a dataclass is replaced by the fields of that.
+Typer reads the options of a command from the signature of its function. `with_option_groups` gives it one in which the
+fields of a dataclass replace the parameter of that type.
 """
 
 from __future__ import annotations
@@ -15,7 +15,7 @@ from typing import Any, get_type_hints
 
 
 def with_option_groups(command: Callable[..., None]) -> Callable[..., None]:
-    """Return a command whose groups of options are options of its own. Names must not occur twice."""
+    """Return a command whose groups of options are options of its own. Names must be unique."""
     signature = inspect.signature(command, eval_str=True)
     groups: dict[str, Any] = {
         name: parameter.annotation

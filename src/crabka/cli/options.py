@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.node_process import parse_settings
+from crabka.cli.node.process import parse_settings
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 
@@ -18,7 +18,7 @@ Bootstrap = Annotated[
 ]
 BootstrapController = Annotated[
     str | None,
-    typer.Option("--bootstrap-controller", help="HOST:PORT of controllers, to ask them instead.", show_default=False),
+    typer.Option("--bootstrap-controller", help="HOST:PORT of controllers, instead of brokers.", show_default=False),
 ]
 CommandConfig = Annotated[
     str | None,

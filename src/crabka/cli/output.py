@@ -29,7 +29,7 @@ def print_json(value: object) -> None:
 
 
 def print_done(message: str, *, as_json: bool, result: object) -> None:
-    """Say what was done, or give the result to a program."""
+    """Print what was done: as text for people, as JSON for programs."""
     if as_json:
         print_json(result)
     else:

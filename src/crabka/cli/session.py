@@ -5,7 +5,7 @@ from __future__ import annotations
 from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
-from crabka.cli.serve import read_properties
+from crabka.cli.node.serve import read_properties
 from crabka.clients.admin.admin import Admin
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings
 from crabka.clients.cluster.connection import ConnectionSettings
@@ -26,7 +26,7 @@ def with_cluster(
     source: MetadataSource | None = None,
     command_config: str | None = None,
 ) -> T:
-    """Connect as a file of client properties says, call `use`, disconnect.
+    """Connect with a file of client properties, call `use`, disconnect.
 
     Raises ConfigError for a bad address or file, and what `use` raises.
     """
@@ -50,14 +50,14 @@ def with_admin(
     controllers: str | None = None,
     command_config: str | None = None,
 ) -> T:
-    """Like `with_cluster` for administrative calls; addresses of controllers take the place of those of brokers."""
+    """Like `with_cluster` for administrative calls. Addresses of controllers replace those of brokers."""
     address = bootstrap if controllers is None else controllers
     source = BrokerMetadata() if controllers is None else ControllerMetadata()
     return with_cluster(address, lambda cluster: use(Admin(cluster)), source=source, command_config=command_config)
 
 
 def cluster_settings(command_config: str | None) -> ClusterSettings:
-    """Return how to connect, as a file of client properties says. Raises ConfigError."""
+    """Return the settings of connections from a file of client properties. Raises ConfigError."""
     properties: Mapping[str, str] = read_properties(command_config) if command_config else {}
     connection = ConnectionSettings(
         client_id=properties.get("client.id", CLIENT_ID), security=ClientSecurity.from_properties(properties)

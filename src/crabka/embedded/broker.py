@@ -3,8 +3,8 @@
     with Broker() as broker:
         Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-Without `data_dir` everything lies in a temporary directory that goes with the broker. `async with` works too and
-blocks no loop.
+Without `data_dir` the data lies in a temporary directory, which is removed with the broker. `async with` works too and
+does not block the loop.
 """
 
 from __future__ import annotations
@@ -38,9 +38,9 @@ class Broker:
         tier: str | PathLike[str] | None = None,
         process: bool = False,
     ) -> None:
-        """Describe the broker; nothing happens before it is started.
+        """Describe the broker; `start` starts it.
 
-        `settings` are Kafka's properties. `tier` is where segments of topics with remote.storage.enable go: a directory
+        `settings` are Kafka's properties. `tier` receives segments of topics with remote.storage.enable: a directory
         or an address such as s3://bucket/prefix. `process` runs it in a child process, away from this one's
         interpreter lock.
         """
@@ -106,7 +106,7 @@ class Broker:
 
 
 def _tier_settings(tier: str | PathLike[str]) -> dict[str, str]:
-    # Libraries of object stores are loaded only by who has a tier.
+    # The libraries of object stores are loaded only with a tier.
     from crabka.remote.backends.url import storage_settings_of_url
 
     place = fspath(tier)

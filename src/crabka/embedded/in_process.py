@@ -31,15 +31,15 @@ class ProcessNode:
 
     @classmethod
     def start(cls, data_dir: str, host: str, port: int, settings: Mapping[str, str]) -> ProcessNode:
-        """Start the child and wait until it serves. Raises ConfigError with its last words if it does not."""
+        """Start the child and wait until it serves. Raises ConfigError with its last output if it does not."""
         command = [sys.executable, "-m", "crabka.cli", "up", "--data-dir", data_dir]
         command += ["--listen", format_address(host, port)]
         for name, value in settings.items():
             command += ["--set", f"{name}={value}"]
-        # A file, not a pipe: nobody reads the child's log lines, and a full pipe would stop it.
+        # A file, not a pipe: the child's log lines are not read, and a full pipe would stop it.
         with tempfile.TemporaryFile("w+") as words:
             process = subprocess.Popen(command, stdout=subprocess.PIPE, stderr=words, text=True)  # noqa: S603
-            assert process.stdout is not None  # noqa: S101 - asked for above
+            assert process.stdout is not None  # noqa: S101 - requested above
             for line in process.stdout:
                 if line.startswith(READY_PREFIX):
                     return cls(process, line.removeprefix(READY_PREFIX).strip())

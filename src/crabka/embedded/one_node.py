@@ -1,4 +1,4 @@
-"""From a data directory and an address to a running node: format what is new, start, hand over."""
+"""Formats a data directory if it is new, and starts a node on it."""
 
 from __future__ import annotations
 

@@ -26,7 +26,7 @@ def crabka_broker_settings() -> Mapping[str, str]:
 @pytest.fixture(scope="session")
 def crabka_broker(crabka_broker_settings: Mapping[str, str]) -> Iterator[Broker]:
     """A broker that runs as long as the session."""
-    # Imported here, so that a test run that needs no broker does not pay for it.
+    # Imported here, so that a test run without a broker does not load it.
     from crabka.embedded.broker import Broker
 
     with Broker(settings=crabka_broker_settings) as broker:

@@ -46,12 +46,12 @@ OPERATIONS = frozenset(
 
 @dataclass(slots=True, kw_only=True)
 class FaultRule:
-    """When and how an operation fails. At least one of the effects is to be given."""
+    """When and how an operation fails. At least one effect is required."""
 
     operation: str = "*"
     path: str = "*"
     skip: int = 0  # this many matching operations pass first
-    times: int | None = None  # then it fires so often; None = for ever
+    times: int | None = None  # then it fires so often; None = always
     # Effects, in this order.
     before: Callable[[str, str], None] | None = None  # called with operation and path: slow down, count, crash
     keep_bytes: int | None = None  # pwritev: so many bytes reach the file before the error
@@ -80,7 +80,7 @@ class FaultRule:
 
 
 class FaultyFile:
-    """A handle whose operations pass by the rules first."""
+    """A handle whose operations are checked against the rules."""
 
     __slots__ = ("_fs", "_inner", "path")
 
@@ -147,7 +147,7 @@ class FaultyFile:
 
 
 class FaultyFileSystem:
-    """Passes everything on to `inner` unless a rule fires. Rules may be added and removed at any time."""
+    """Calls `inner` unless a rule fires. Rules may be added and removed at any time."""
 
     def __init__(self, inner: FileSystem, rules: Sequence[FaultRule] = ()) -> None:
         self.inner = inner

@@ -37,12 +37,12 @@ STORAGE_OPERATIONS = (
 
 @dataclass(slots=True, kw_only=True)
 class StorageFault:
-    """When and how an operation of a storage fails. At least one of the effects is to be given."""
+    """When and how an operation of a storage fails. At least one effect is required."""
 
     operation: str = "*"
     wants: Callable[[RemoteLogSegmentMetadata], bool] | None = None  # None = every segment
     skip: int = 0  # this many matching operations pass first
-    times: int | None = None  # then it fires so often; None = for ever
+    times: int | None = None  # then it fires so often; None = always
     # Effects, in this order.
     before: Callable[[str, RemoteLogSegmentMetadata], None] | None = None  # wait, count, crash
     error: Exception | None = None  # raised without any effect on the tier
@@ -50,7 +50,7 @@ class StorageFault:
     partial: bool = False  # copy: what is stored cannot be fetched, only deleted; then `error_after`
     keep_bytes: int | None = None  # fetches and streams: so many bytes are returned, then `error_after`
     after: Callable[[str, RemoteLogSegmentMetadata], None] | None = None  # as `before`, when it is done
-    error_after: Exception | None = None  # raised though the effect is there
+    error_after: Exception | None = None  # raised after the effect
     matched_count: int = field(default=0, init=False)
     fired_count: int = field(default=0, init=False)
 
@@ -80,7 +80,7 @@ _NO_FAULT = StorageFault(before=_nothing)
 
 
 class FaultyStorageManager(RemoteStorageManager):
-    """Passes everything on to `inner` unless a rule fires. Rules may be added and removed at any time. Thread-safe."""
+    """Calls `inner` unless a rule fires. Rules may be added and removed at any time. Thread-safe."""
 
     def __init__(self, inner: RemoteStorageManager, faults: Sequence[StorageFault] = ()) -> None:
         self.inner = inner

@@ -1,4 +1,4 @@
-"""The thread pool of one simulated node: jobs run on the loop, at moments that a generator draws.
+"""The thread pool of one simulated node: jobs run on the loop, at random moments.
 
 A job takes effect at one moment and its result arrives at a later one, so that a crash in between loses the answer
 of work that was done, such as an fsync.
@@ -61,7 +61,7 @@ class InlineThreads:
             failure: BaseException | None = None
             try:
                 result = fn(*args, **kwargs)
-            except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
+            except BaseException as error:  # noqa: BLE001 - the error is the result of the job
                 failure = error
             self._schedule(partial(deliver, result, failure))
 
@@ -74,7 +74,7 @@ class InlineThreads:
             await asyncio.wait(set(self._ends))
 
     def close(self, *, wait: bool = True) -> None:
-        """Do all pending work now, or drop it, and refuse more. Idempotent."""
+        """Do all pending work now, or drop it, and refuse new work. Idempotent."""
         self._closed = True
         if not wait:
             self.kill()

@@ -24,7 +24,7 @@ if TYPE_CHECKING:
     from crabka.ports import Buffer, File
     from crabka.testing.memory_nodes import Node
 
-# What disk_usage tells of a file system without a limit.
+# What disk_usage returns for a file system without a limit.
 _UNLIMITED_BYTES = 1 << 40
 
 
@@ -88,7 +88,7 @@ class MemoryFile:
     def truncate(self, size: int) -> None:
         """Cut or zero-extend the file to `size` bytes. An extension counts as used space but is never refused."""
         self._check()
-        if self._read_only or size < 0:  # ftruncate answers EINVAL where write answers EBADF
+        if self._read_only or size < 0:  # ftruncate fails with EINVAL where write fails with EBADF
             raise _error(errno.EINVAL, self.path)
         self._fs.modify(self._node, lambda: self._node.truncate(size))
 
@@ -111,7 +111,7 @@ class MemoryFile:
 
 
 class MemoryFileSystem:
-    """A disk in memory. `crash()` is what a power cut leaves; `clone()` is a second disk with the same state."""
+    """A disk in memory. `crash()` simulates a power cut; `clone()` is a second disk with the same state."""
 
     def __init__(self, *, capacity_bytes: int | None = None, now_ms: Callable[[], int] = lambda: 0) -> None:
         self.capacity_bytes = capacity_bytes
@@ -139,7 +139,7 @@ class MemoryFileSystem:
                 self._used_bytes += len(node.content)
 
     def rot(self, path: str, position: int, mask: int = 1) -> None:
-        """Change bits of a byte as an ageing disk does: durable at once, and size and times stay."""
+        """Flip bits of a byte as an ageing disk does: durable at once, and size and times stay."""
         node = self._node(path)
         if isinstance(node, DirectoryNode) or not 0 <= position < len(node.content):
             raise _error(errno.EINVAL, path)

@@ -1,6 +1,6 @@
-"""A remote tier in memory: what a bucket is to the nodes of a test, which outlives their crashes.
+"""A remote tier in memory: like a bucket, it outlives the crashes of the nodes of a test.
 
-Local files are read through the file system of whoever copies. Which leader may copy what is not its business.
+Local files are read through the file system of the node that copies. It does not check which leader may copy what.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _PIECE_BYTES = 64 * 1024
 class InmemoryRemoteStorage(RemoteStorageManager):
     """Keeps segments in a dict. Thread-safe.
 
-    With `wants_custom_metadata` it returns some from a copy, and refuses to fetch for a caller who did not keep them.
+    With `wants_custom_metadata` it returns some from a copy, and refuses to fetch for a caller that did not keep it.
     """
 
     def __init__(self, fs: FileSystem | None = None, *, wants_custom_metadata: bool = False) -> None:
@@ -82,7 +82,7 @@ class InmemoryRemoteStorage(RemoteStorageManager):
         return indexes[index_type]
 
     def delete_log_segment_data(self, metadata: RemoteLogSegmentMetadata) -> None:
-        """Remove a segment; also for a caller who never got its custom metadata, as after a crash during the copy."""
+        """Remove a segment; also for a caller without its custom metadata, as after a crash during the copy."""
         with self._lock:
             self._segments.pop(metadata.segment_id, None)
 

@@ -88,7 +88,7 @@ def in_state(segment: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) ->
 def write_sample_files(
     fs: FileSystem, directory: str, log: bytes, *, with_txn_index: bool = False, epochs: str = "0\n1\n0 0\n"
 ) -> LogSegmentData:
-    """Write the files of a local segment, with content that tells them apart, and return where they are."""
+    """Write the files of a local segment, with different contents, and return their paths."""
     contents = {".log": log, ".index": b"offsets", ".timeindex": b"times" * 12, ".snapshot": b"producers"}
     if with_txn_index:
         contents[".txnindex"] = b"aborted transactions"

@@ -1,8 +1,8 @@
 """A network of named hosts in memory, with latency, partitions, cuts and crashes.
 
-Owns who can reach whom. Connections behave as TCP: a partition does not lose or reorder bytes, it delays them until
-it heals; only cuts, crashes and aborts end a connection. Hosts are addressed by their names, and themselves also by
-`localhost`, `127.0.0.1` and the like.
+Owns which hosts reach which. Connections behave as TCP: a partition does not lose or reorder bytes, it delays them
+until it heals; only cuts, crashes and aborts end a connection. Hosts are addressed by their names, and themselves also
+by `localhost`, `127.0.0.1` and the like.
 """
 
 from __future__ import annotations
@@ -71,7 +71,7 @@ class SimulatedHost:
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         """Connect to a host by name. Raises ConnectionRefusedError, TimeoutError or socket.gaierror.
 
-        There is no TLS here, whose bytes no seed decides: asking for it raises ConfigError.
+        There is no TLS here, because its bytes do not follow from a seed: TLS settings raise ConfigError.
         """
         if tls is not None:
             raise ConfigError("the simulated network has no TLS")
@@ -140,7 +140,7 @@ class SimulatedNetwork:
         self._link_latency_ms[a, b] = self._link_latency_ms[b, a] = (low_ms, high_ms)
 
     def partition(self, a: str, b: str, *, one_way: bool = False) -> None:
-        """Let nothing through from `a` to `b`, nor back unless `one_way`. Connections stay open and stall."""
+        """Block segments from `a` to `b`, nor back unless `one_way`. Connections stay open and stall."""
         self.blocked.add((a, b))
         if not one_way:
             self.blocked.add((b, a))
@@ -152,7 +152,7 @@ class SimulatedNetwork:
                 self.partition(name, other)
 
     def heal(self, a: str, b: str) -> None:
-        """Let everything through between two hosts; what stalled arrives late but in order."""
+        """Unblock two hosts; stalled segments arrive late but in order."""
         self.blocked -= {(a, b), (b, a)}
         self._wake()
 
@@ -182,7 +182,7 @@ class SimulatedNetwork:
             if server_host is host:
                 server.vanish()
 
-    # What hosts and pipes call.
+    # For hosts and pipes.
 
     def free_port(self) -> int:
         """Return a port that no one has used."""

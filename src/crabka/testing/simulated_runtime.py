@@ -29,7 +29,7 @@ def simulated_runtime(
 ) -> Runtime:
     """Return the ports of a node on a simulated host and disk.
 
-    The node gets generators of its own, seeded from `rng`, so that its draws do not depend on what others draw.
+    The node gets generators of its own, seeded from `rng`, so that its draws do not depend on those of other nodes.
     To kill the node: cancel its tasks, `threads.kill()`, `network.crash(host)`, `fs.crash()`.
     """
     return Runtime(

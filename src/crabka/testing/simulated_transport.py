@@ -1,7 +1,7 @@
-"""The two ends of a simulated connection, with the manners of TCP and of asyncio's transports.
+"""The two ends of a simulated connection, with the behaviour of TCP and of asyncio's transports.
 
 Owns ordering, chunking, flow control and the ways in which a connection ends. Must not know hosts and partitions:
-a Link answers how long a segment travels and whether it travels at all.
+a Link decides how long a segment travels and whether it travels at all.
 
 Each direction is a Pipe. Bytes stay in order and arrive after the link's latency, in chunks that a generator draws.
 Bytes that are written but not yet taken by the peer's protocol fill first the window (the kernels' socket buffers)
@@ -44,11 +44,11 @@ class Link(Protocol):
         ...
 
     def blocked(self) -> bool:
-        """Return whether nothing travels now: segments wait, as TCP sends them again and again."""
+        """Return whether nothing travels now: segments wait, as TCP retransmits them."""
         ...
 
     def park(self, pipe: Pipe) -> None:
-        """Remember to call `pipe.resume()` when the link is no longer blocked."""
+        """Call `pipe.resume()` when the link is no longer blocked."""
         ...
 
 
@@ -60,11 +60,11 @@ class Pipe:
         self._link = link
         self._receiver = receiver
         self._segments: deque[tuple[float, bytes | Exception]] = deque()
-        self._context = contextvars.Context()  # what travels is in nobody's context
+        self._context = contextvars.Context()  # what travels belongs to no task
         self._timer: asyncio.TimerHandle | None = None
 
     def send(self, segment: bytes | Exception) -> None:
-        """Put bytes, FIN or a reset on the way."""
+        """Send bytes, FIN or a reset."""
         arrival = self._loop.time() + self._link.travel_s()
         if self._segments:
             arrival = max(arrival, self._segments[-1][0])  # TCP keeps the order
@@ -77,7 +77,7 @@ class Pipe:
         self.send(error)
 
     def resume(self) -> None:
-        """Go on after the link was blocked: everything held back is sent again now."""
+        """Continue after the link was blocked: held segments are sent now."""
         delay = self._link.travel_s()
         now = self._loop.time()
         self._segments = deque((max(arrival, now + delay), segment) for arrival, segment in self._segments)
@@ -136,11 +136,11 @@ class SimulatedTransport(asyncio.Transport):
         self._context = contextvars.copy_context()
         protocol.connection_made(self)
         if self._dead:
-            # It ended before anybody accepted it.
+            # It ended before it was accepted.
             self._loop.call_soon(self._lose, _connection_reset(), context=self._context)
         self._pump_soon()
 
-    # What the application calls.
+    # For the application.
 
     def write(self, data: Buffer) -> None:
         """Send bytes; they are copied."""
@@ -180,7 +180,7 @@ class SimulatedTransport(asyncio.Transport):
         return self._reading and not self._closing
 
     def set_write_buffer_limits(self, high: int | None = None, low: int | None = None) -> None:
-        """Set when the protocol is told to pause and resume writing, with asyncio's defaults."""
+        """Set when the protocol is notified to pause and resume writing, with asyncio's defaults."""
         if high is None:
             high = HIGH_WATER_BYTES if low is None else 4 * low
         low = high // 4 if low is None else low
@@ -223,7 +223,7 @@ class SimulatedTransport(asyncio.Transport):
         """End the connection at once; the peer sees a reset."""
         self._end(None, reset_peer=True)
 
-    # What the network calls.
+    # For the network.
 
     def arrived(self, segment: bytes | Exception) -> None:
         """Take a segment from the network."""
@@ -233,7 +233,7 @@ class SimulatedTransport(asyncio.Transport):
             self._fin_received = True
             self._pump_soon()
         elif self._dead:
-            # As a kernel answers bytes for a closed socket. It may overtake what the peer has not read yet.
+            # As a kernel resets a closed socket. The reset may overtake unread bytes.
             self._reset_peer()
         else:
             self._received += segment
@@ -247,7 +247,7 @@ class SimulatedTransport(asyncio.Transport):
         return self._dead
 
     def vanish(self) -> None:
-        """End without a word to the own protocol: its host crashed. The peer sees a reset."""
+        """End without notifying the own protocol: its host crashed. The peer sees a reset."""
         self._protocol = None
         self._end(None, reset_peer=True)
 
@@ -273,7 +273,7 @@ class SimulatedTransport(asyncio.Transport):
             elif self._fin_received:
                 self._fin_received = False
                 self._deliver_end(self._protocol)
-        except Exception as error:  # noqa: BLE001 - asyncio reports it and cuts the connection, whatever it is
+        except Exception as error:  # noqa: BLE001 - asyncio reports any error and closes the connection
             self._loop.call_exception_handler(
                 {"message": "Fatal error: protocol failed", "exception": error, "transport": self}
             )

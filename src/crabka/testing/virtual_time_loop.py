@@ -23,14 +23,14 @@ TIMER_RESOLUTION_S = 1e-6
 
 
 class SimulationDeadlockError(Exception):
-    """Tasks wait, but no callback is ready and no timer is set: nothing can ever happen again."""
+    """Tasks wait, but no callback is ready and no timer is set."""
 
     def __init__(self, tasks: list[str]) -> None:
         super().__init__(tasks)
         self.tasks = tasks
 
     def __str__(self) -> str:
-        return "nothing can happen any more; waiting: " + ("; ".join(self.tasks) or "no task at all")
+        return "deadlock; waiting: " + ("; ".join(self.tasks) or "no task at all")
 
 
 class SimulatedTask(asyncio.Task[T]):
@@ -62,7 +62,7 @@ class SimulatedFuture(asyncio.Future[T]):
 
 
 class _TimeJump:
-    """Stands where asyncio polls sockets: instead of waiting for the next timer, time moves there."""
+    """Replaces the selector: instead of waiting for the next timer, it moves the time there."""
 
     def __init__(self, loop: VirtualTimeLoop) -> None:
         self._loop = loop
@@ -81,7 +81,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
     def __init__(self) -> None:
         super().__init__()
         # Timers this close fire together. Larger than the rounding error of any time within thirty years; asyncio's
-        # own nanosecond would leave a timer of next month for ever one rounding error ahead.
+        # own nanosecond would leave a timer of next month one rounding error in the future.
         self._clock_resolution = TIMER_RESOLUTION_S
         self._now = 0.0
         self._numbers = itertools.count(1)
@@ -156,7 +156,7 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Have nothing to do: the selector never reports sockets."""
 
     def _write_to_self(self) -> None:
-        """Have nothing to do: nobody sleeps in a selector."""
+        """Have nothing to do: no thread sleeps in a selector."""
 
     def _cancel_leftovers(self) -> None:
         leftovers = sorted(asyncio.all_tasks(self), key=hash)

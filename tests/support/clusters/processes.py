@@ -10,8 +10,8 @@ from abc import ABC, abstractmethod
 from pathlib import Path
 from typing import TYPE_CHECKING, Self
 
-from crabka.cli.cluster_layout import find_homes
-from crabka.cli.cluster_processes import running_pid, stop_processes
+from crabka.cli.cluster.local_layout import find_homes
+from crabka.cli.cluster.local_processes import running_pid, stop_processes
 from crabka.config.presets import NodePorts
 from crabka.config.properties import format_properties, parse_properties
 from tests.support.kafka.cluster import JvmQuorumNode, jvm_cluster_nodes

@@ -355,14 +355,14 @@ class MoveNode:
 
     async def retain(self) -> None:
         if self.partition is not None:
-            await self.logs.run_retention(self.runtime.clock.now_ms())
+            await self.logs.retention.run(self.runtime.clock.now_ms())
 
     def delete(self) -> None:
         """Remove what waits for it."""
 
         async def delete() -> None:
             await asyncio.sleep(2)
-            removal = self.logs.run_deletions(self.runtime.clock.now_ms())
+            removal = self.logs.removal.delete_due(self.runtime.clock.now_ms())
             if removal is not None:
                 await removal
 

@@ -257,7 +257,7 @@ class FollowerWorld:
         """Take over new metadata."""
         before, self.image = self.image, image
         self.publisher.on_metadata(ImageDifference(before, image), image)
-        if (deletions := self.logs.pending_deletions()) is not None:
+        if (deletions := self.logs.removal.pending_renames()) is not None:
             self.tasks.start(deletions())
 
     def place(self, *partitions: dict[str, Any], topic: str = TOPIC, **configs: str) -> None:

@@ -268,11 +268,11 @@ class TierNode:
         if rng.random() < 0.4:
             await self.logs.flush_dirty(now_ms)
         if self.is_up and rng.random() < 0.8:
-            await self.logs.run_retention(now_ms)
+            await self.logs.retention.run(now_ms)
         if self.is_up and rng.random() < 0.4:
             await self.logs.save_checkpoints()
         if self.is_up:
-            self.logs.run_deletions(now_ms)
+            self.logs.removal.delete_due(now_ms)
 
     # -- replication ---------------------------------------------------------------------------------------------
 

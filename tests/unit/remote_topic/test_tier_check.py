@@ -6,7 +6,7 @@ from collections.abc import Iterable, Iterator
 
 import pytest
 
-from crabka.cli.tier_progress import TierProgress
+from crabka.cli.tier.progress import TierProgress
 from crabka.clients.admin.admin import Admin
 from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL
 from crabka.ids import TopicPartition

@@ -160,9 +160,7 @@ class _Produce:
     ) -> AppendResult:
         began_ms = self._clock.now_ms()
         result = partition.append(records, header, began_ms, terms=terms)
-        elapsed_ms = self._clock.now_ms() - began_ms
-        if elapsed_ms > partition.writer.slow_append_ms:
-            partition.writer.note_append(elapsed_ms)
+        partition.writer.note_append(self._clock.now_ms() - began_ms)
         return result
 
     async def append_verified(

@@ -149,7 +149,7 @@ class BrokerService:
         await self._losses.report()
         publisher = build_publisher(self._parts, context, self._replica_host, self._configs.topic)
         pipeline = self._pipeline = MetadataPipeline(
-            prepare=publisher.preparation, finish=self._logs.pending_deletions, spawn=self._spawn
+            prepare=publisher.preparation, finish=self._logs.removal.pending_renames, spawn=self._spawn
         )
         image = quorum.image
         quorum.subscribe(pipeline.on_metadata)

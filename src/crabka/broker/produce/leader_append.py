@@ -67,13 +67,8 @@ class LeaderAppender:
         except (OperationError, StorageError) as error:
             done(self._error_code(error))
             return
-        self._note_time(partition, now_ms)
+        partition.writer.note_append(self._runtime.clock.now_ms() - now_ms)
         self._replicated(partition, result, done, timeout_ms)
-
-    def _note_time(self, partition: Partition, began_ms: int) -> None:
-        elapsed_ms = self._runtime.clock.now_ms() - began_ms
-        if elapsed_ms > partition.writer.slow_append_ms:
-            partition.writer.note_append(elapsed_ms)
 
     async def _append_later(
         self, partition: Partition, append: Coroutine[Any, Any, AppendResult], done: Done, timeout_ms: int

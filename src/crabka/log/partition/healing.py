@@ -182,7 +182,7 @@ class LogHealing:
     def _install_aborted(self, target: CheckTarget, findings: LogCheckFindings) -> None:
         segment, known, end = target.segment, findings.aborted or [], target.rules.end_offset
         later = [entry for entry in segment.aborted() if entry.last_offset >= end] if segment.is_active else []
-        segment.replace_aborted([*known, *later])
+        segment.aborts.replace([*known, *later])
         self._state.write_aborted_note()
         self._state.name_changes += 1
 

@@ -1,4 +1,4 @@
-"""What every plug-in of the remote tier has to do, as pytest suites for its author: subclass and give a fixture.
+"""Contracts of plug-ins of the remote tier, as pytest suites: subclass one and define its fixture.
 
 class TestMyStorage(StorageManagerContract):
     @pytest.fixture

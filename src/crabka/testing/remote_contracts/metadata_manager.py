@@ -1,4 +1,4 @@
-"""What every RemoteLogMetadataManager promises (KIP-405)."""
+"""The contract of RemoteLogMetadataManager (KIP-405)."""
 
 from __future__ import annotations
 
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 _OTHER = TopicIdPartition(uuid.UUID(int=0xFEED), SAMPLE_PARTITION.topic, SAMPLE_PARTITION.partition)
 CONTRACT_PARTITIONS = (SAMPLE_PARTITION, _OTHER)
-"""The partitions of which the tests speak; the second has the name of the first and another id."""
+"""The partitions of the tests; the second has the name of the first and another id."""
 
 _STARTED = RemoteLogSegmentState.COPY_SEGMENT_STARTED
 _FINISHED = RemoteLogSegmentState.COPY_SEGMENT_FINISHED
@@ -51,7 +51,7 @@ _PATHS_TO = {
 class MetadataManagerContract:
     """Tests of a metadata manager. A subclass has the fixture `rlmm`: one without segments.
 
-    It must be ready for CONTRACT_PARTITIONS when it comes, or soon after it was told that the node leads them; then
+    It must be ready for CONTRACT_PARTITIONS at once, or soon after the notification that the node leads them; then
     the subclass overrides `wait_until_ready`.
     """
 
@@ -61,7 +61,7 @@ class MetadataManagerContract:
         raise NotImplementedError
 
     def wait_until_ready(self, rlmm: RemoteLogMetadataManager, partition: TopicIdPartition) -> None:
-        """Wait until a manager that was told of its partitions answers for one of them."""
+        """Wait until a manager is ready for one of the partitions that were assigned to it."""
         assert rlmm.is_ready(partition)
 
     @pytest.fixture
@@ -269,7 +269,7 @@ def bring(rlmm: RemoteLogMetadataManager, segment: RemoteLogSegmentMetadata, sta
 
 
 def found(rlmm: RemoteLogMetadataManager, epoch: int, offset: int) -> int | None:
-    """Return the number of the segment that is found."""
+    """Return the number of the found segment."""
     segment = rlmm.remote_log_segment_metadata(SAMPLE_PARTITION, epoch, offset)
     return None if segment is None else segment.segment_id.id.int
 

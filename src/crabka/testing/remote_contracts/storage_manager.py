@@ -1,4 +1,4 @@
-"""What every RemoteStorageManager promises (KIP-405)."""
+"""The contract of RemoteStorageManager (KIP-405)."""
 
 from __future__ import annotations
 
@@ -48,7 +48,7 @@ class LocalSegmentFiles:
         return write_sample_files(self.fs, directory, log, with_txn_index=with_txn_index)
 
     def expected(self, data: LogSegmentData) -> dict[IndexType, bytes]:
-        """Return what the indexes of a segment hold."""
+        """Return the contents of the indexes of a segment."""
         paths = {
             IndexType.OFFSET: data.offset_index,
             IndexType.TIMESTAMP: data.time_index,
@@ -63,7 +63,7 @@ class LocalSegmentFiles:
 class StorageManagerContract:
     """Tests of a storage. A subclass has the fixture `storage`: an empty one, configured.
 
-    It may have `files` too, if its storage reads local files through something else than the operating system.
+    It may have `files` too, if its storage does not read local files through the operating system.
     """
 
     large_segment_bytes = 3 * 1024 * 1024 + 17
@@ -76,7 +76,7 @@ class StorageManagerContract:
 
     @pytest.fixture
     def files(self, tmp_path: Path) -> LocalSegmentFiles:
-        """Where the local segments are."""
+        """The directory of the local segments."""
         return LocalSegmentFiles(OsFileSystem(), str(tmp_path / "local"))
 
     def test_what_was_copied_can_be_fetched(self, storage: RemoteStorageManager, files: LocalSegmentFiles) -> None:

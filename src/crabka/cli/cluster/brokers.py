@@ -1,0 +1,115 @@
+"""`crabka brokers`: their addresses, whether they are fenced, and their partitions and bytes."""
+
+from __future__ import annotations
+
+import asyncio
+from collections import Counter
+from collections.abc import Iterable
+from typing import Annotated
+
+import typer
+
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig
+from crabka.cli.output import Row, print_done, print_rows
+from crabka.cli.session import with_admin
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import LogDirDescription
+from crabka.clients.admin.cluster_types import DescribedQuorum
+from crabka.clients.cluster.metadata import BrokerEndpoint, TopicMetadata
+from crabka.clients.errors import ClientNetworkError, VersionMismatchError
+from crabka.config.listeners import format_address
+from crabka.errors import OperationError
+
+app = typer.Typer(help="Brokers: list, unregister.", no_args_is_help=False, invoke_without_command=True)
+
+COLUMNS = ("broker", "address", "rack", "state", "quorum", "leaders", "replicas", "in_sync", "size_bytes", "log_dirs")
+FENCED, ACTIVE = "fenced", "active"
+
+
+@app.callback()
+def list_(
+    context: typer.Context,
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    as_json: AsJson = False,
+) -> None:
+    """List the brokers of a cluster with the partitions that they lead and hold."""
+    if context.invoked_subcommand is None:
+        print_rows(COLUMNS, with_admin(bootstrap, broker_rows, command_config=command_config), as_json=as_json)
+
+
+@app.command()
+def unregister(
+    broker: Annotated[int, typer.Argument(help="Id of the broker.", metavar="ID", show_default=False)],
+    *,
+    bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
+    command_config: CommandConfig = None,
+    bootstrap_controller: BootstrapController = None,
+    as_json: AsJson = False,
+) -> None:
+    """Remove a broker that will not return from the cluster."""
+    with_admin(
+        bootstrap,
+        lambda admin: admin.cluster.unregister_broker(broker),
+        controllers=bootstrap_controller,
+        command_config=command_config,
+    )
+    print_done(f"broker {broker} is no longer registered", as_json=as_json, result={"broker": broker})
+
+
+async def broker_rows(admin: Admin) -> list[Row]:
+    """Return a row for each registered broker; values that only a running broker knows are None."""
+    cluster = await admin.cluster.describe(include_fenced=True)
+    topics = (await admin.list_topics()).values()
+    quorum = await _quorum(admin)
+    nodes = sorted(cluster.brokers)
+    dirs = await asyncio.gather(*(_log_dirs(admin, node, fenced=node.node_id in cluster.fenced) for node in nodes))
+    carried = _carried(topics)
+    return [
+        {
+            "broker": node.node_id,
+            "address": format_address(node.host, node.port) if node.host else None,
+            "rack": node.rack,
+            "state": FENCED if node.node_id in cluster.fenced else ACTIVE,
+            "quorum": None if quorum is None else _part(quorum, node.node_id),
+            **{name: counts[node.node_id] for name, counts in carried.items()},
+            "size_bytes": None if found is None else _size_bytes(found),
+            "log_dirs": None if found is None else [each.path for each in found],
+        }
+        for node, found in zip(nodes, dirs, strict=True)
+    ]
+
+
+async def _quorum(admin: Admin) -> DescribedQuorum | None:
+    try:
+        return await admin.cluster.describe_quorum()
+    except (VersionMismatchError, OperationError):
+        # Without a quorum, or between two of its leaders, the brokers can still be listed.
+        return None
+
+
+def _part(quorum: DescribedQuorum, node_id: int) -> str:
+    if node_id == quorum.leader_id:
+        return "leader"
+    return "voter" if any(voter.node_id == node_id for voter in quorum.voters) else "observer"
+
+
+async def _log_dirs(admin: Admin, node: BrokerEndpoint, *, fenced: bool) -> list[LogDirDescription] | None:
+    try:
+        return None if fenced else await admin.log_dirs.describe(node.node_id)
+    except (ClientNetworkError, OperationError):
+        return None
+
+
+def _size_bytes(dirs: Iterable[LogDirDescription]) -> int:
+    return sum(replica.size_bytes for directory in dirs for replica in directory.replicas.values())
+
+
+def _carried(topics: Iterable[TopicMetadata]) -> dict[str, Counter[int]]:
+    partitions = [partition for topic in topics for partition in topic.partitions.values()]
+    return {
+        "leaders": Counter(partition.leader for partition in partitions),
+        "replicas": Counter(replica for partition in partitions for replica in partition.replicas),
+        "in_sync": Counter(replica for partition in partitions for replica in partition.isr),
+    }

@@ -1,0 +1,1 @@
+"""Consumer groups and the offsets that they have committed."""

@@ -1,0 +1,1 @@
+"""Commands that run Spark: tables, and audits, statistics, replays and recovery of a tier."""

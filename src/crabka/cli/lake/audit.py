@@ -1,0 +1,67 @@
+"""`crabka audit`: scrub a tier with Spark. Exit codes: 0 clean, 1 faults, 2 could not check."""
+
+from __future__ import annotations
+
+import sys
+from pathlib import Path
+from typing import Annotated
+
+import typer
+
+from crabka.cli.lake.options import Master
+from crabka.cli.options import AsJson, CommandConfig
+from crabka.cli.session import cluster_settings
+from crabka.cli.tier.output import print_result
+from crabka.errors import CrabkaError
+
+COULD_NOT_CHECK = 2
+DEFAULT_GRACE_MINUTES = 60.0
+
+
+def audit(
+    topics: Annotated[
+        list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; all if none is named.", show_default=False)
+    ] = None,
+    *,
+    tier: Annotated[
+        str,
+        typer.Option(
+            "--tier",
+            metavar="URL",
+            envvar="CRABKA_TIER",
+            help="file:///directory, s3://bucket/prefix?endpoint=…, gs://…, az://….",
+            show_default=False,
+        ),
+    ],
+    bootstrap: Annotated[
+        str | None,
+        typer.Option("--bootstrap", "-b", help="Use the metadata of this cluster; without it the objects alone."),
+    ] = None,
+    command_config: CommandConfig = None,
+    grace: Annotated[
+        float, typer.Option("--grace", metavar="MINUTES", min=0, help="Time that a copy or a deletion may take.")
+    ] = DEFAULT_GRACE_MINUTES,
+    master: Master = None,
+    as_json: AsJson = False,
+) -> None:
+    """Read the whole tier in parallel and check every object, batch and index, and the history."""
+    # Spark takes seconds to import; other commands do not need it.
+    from crabka.cli.tier.progress import TierProgress
+    from crabka.spark.jobs.audit import AuditOptions, audit_tier
+    from crabka.spark.session.job_session import job_session
+
+    try:
+        options = AuditOptions(
+            tier_uri=tier if "://" in tier else str(Path(tier).resolve()),
+            bootstrap=bootstrap,
+            cluster_settings=cluster_settings(command_config),
+            topics=tuple(topics or ()),
+            grace_ms=round(grace * 60_000),
+        )
+        with job_session("crabka audit", master) as spark, TierProgress() as progress:
+            result = audit_tier(spark, options, progress)
+    except (CrabkaError, OSError) as error:
+        print(f"crabka: could not check: {' '.join(str(error).split())}", file=sys.stderr)
+        raise typer.Exit(COULD_NOT_CHECK) from error
+    print_result(result, as_json=as_json)
+    raise typer.Exit(result.exit_code)

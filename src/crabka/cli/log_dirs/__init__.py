@@ -1,0 +1,1 @@
+"""The log dirs of brokers: `commands` parses and calls; the others plan, wait, check and print."""

@@ -1,0 +1,1 @@
+"""A node on this machine: `up`, `serve`, `format`, and what they share: settings, logging, signals, stop."""

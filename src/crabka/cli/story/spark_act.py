@@ -1,0 +1,130 @@
+"""The third act of the tour: Spark reads the tier without the broker and makes a table, which answers a question.
+
+Needs Java, which the rest of the tour does not.
+"""
+
+from __future__ import annotations
+
+import contextlib
+import time
+from collections.abc import Callable, Iterator
+from pathlib import Path
+from typing import TYPE_CHECKING, Final, NamedTuple
+
+from crabka.errors import CrabkaError
+from crabka.spark.session.java import java_problem
+
+if TYPE_CHECKING:
+    from pyspark.sql import SparkSession
+
+    from crabka.spark.lake import Lake, TopicSummary
+
+PLOT_NAME: Final = "orders.png"
+LOG_NAME: Final = "spark.log"
+_QUESTION: Final = """
+    SELECT item, count(*) AS orders, sum(quantity) AS pieces, round(sum(quantity * price), 2) AS revenue
+    FROM orders GROUP BY item ORDER BY revenue DESC
+"""
+
+Say = Callable[[str], contextlib.AbstractContextManager[None]]
+
+
+class Sold(NamedTuple):
+    """A row of the answer."""
+
+    item: str
+    orders: int
+    pieces: int
+    revenue: float
+
+
+class LakeFacts(NamedTuple):
+    """Results of the Spark act."""
+
+    row_count: int
+    read_seconds: float
+    table: str
+    new_row_count: int
+    file_count: int
+    sync_seconds: float
+    answer: list[Sold]
+    plot: Path
+
+
+def give_lake_tour(topic: str, tier: str, lake_dir: str, say: Say) -> LakeFacts | str:
+    """Read the topic from its tier, make a Delta table and query it; without Java return the reason.
+
+    Raises CrabkaError if rows are missing.
+    """
+    problem = java_problem()
+    if problem is not None:
+        return problem
+    from crabka.spark import register
+    from crabka.spark.lake import Lake
+    from crabka.spark.session.job_session import job_session
+
+    Path(lake_dir).mkdir(parents=True, exist_ok=True)
+    options = {"tier.uri": f"file://{Path(tier).resolve()}", "tier.metadata": "listing"}
+    with contextlib.ExitStack() as stack:
+        with say("starting Spark"):
+            spark = stack.enter_context(job_session("crabka tour", log=str(Path(lake_dir) / LOG_NAME)))
+            register(spark)
+        with say("Spark reads the tier"):
+            started = time.perf_counter()
+            reader = spark.read.format("crabka").options(**options, subscribe=topic)
+            row_count = reader.schema("partition int, offset bigint").load().count()
+            read_seconds = time.perf_counter() - started
+        with say("tier to Delta table"):
+            started = time.perf_counter()
+            lake = Lake(lake_dir, "delta", lambda: int(time.time() * 1000))
+            summary = _sync(lake, topic, options)
+            sync_seconds = time.perf_counter() - started
+        with say("querying the table"):
+            files = lake.files(summary.table)
+            answer = _ask(spark, files, row_count)
+            plot = Path(lake_dir) / PLOT_NAME
+            _draw(answer, plot)
+    table = f"{lake_dir}/{summary.table}"
+    return LakeFacts(row_count, read_seconds, table, summary.rows, len(files), sync_seconds, answer, plot)
+
+
+def _sync(lake: Lake, topic: str, options: dict[str, str]) -> TopicSummary:
+    """Copy the topic to its table."""
+    from crabka.spark.lake import SyncRequest, SyncSettings, sync
+    from crabka.spark.lake.values.given_schemas import decoder_of
+
+    request = SyncRequest(topics=(topic,), settings=SyncSettings(decoder=decoder_of("json", None)))
+    (summary,) = sync(lake, options, request)
+    return summary
+
+
+def _ask(spark: SparkSession, files: list[str], row_count: int) -> list[Sold]:
+    table = spark.read.parquet(*files)
+    if (found := table.count()) != row_count:
+        raise CrabkaError(f"Spark read {row_count} orders from the tier, and the table has {found}")
+    table.createOrReplaceTempView("orders")
+    return [Sold(row["item"], row["orders"], row["pieces"], row["revenue"]) for row in spark.sql(_QUESTION).collect()]
+
+
+def _draw(answer: list[Sold], path: Path) -> None:
+    import matplotlib as mpl
+
+    mpl.use("Agg")
+    from matplotlib import pyplot
+
+    figure, axes = pyplot.subplots(figsize=(7, 3.5))
+    axes.barh([sold.item for sold in answer], [sold.revenue for sold in answer], color="tab:cyan")
+    axes.invert_yaxis()
+    axes.set_xlabel("revenue")
+    axes.set_title("What the orders say")
+    figure.tight_layout()
+    figure.savefig(path, dpi=120)
+    pyplot.close(figure)
+
+
+def answer_lines(answer: list[Sold], width: int = 20) -> Iterator[tuple[str, str]]:
+    """Yield the answer as lines of a bar chart: item, and bar with the number."""
+    most = max((sold.revenue for sold in answer), default=1.0)
+    for sold in answer:
+        bar = "█" * max(1, round(width * sold.revenue / most))
+        yield sold.item, f"{bar:<{width}} {sold.revenue:>12,.0f}  {sold.orders:>7,} orders"

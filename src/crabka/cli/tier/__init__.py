@@ -1,0 +1,1 @@
+"""The remote tier: `commands` parses and calls; the others open the tier, find, wait and print."""

@@ -1,0 +1,1 @@
+"""Topics, their settings, records and offsets, and moves of their replicas between brokers."""

@@ -1,0 +1,84 @@
+"""`crabka brokers` against a node."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from crabka.protocol.apis import ApiKey
+from crabka.protocol.error_codes import ErrorCode
+from tests.support.clients.scripted_broker import ReceivedRequest
+from tests.support.clusters.loopback import loopback_cluster
+from tests.unit.cli.conftest import RunCommand
+
+
+def test_a_broker_is_shown_with_what_it_carries(on_broker: RunCommand) -> None:
+    on_broker("topics", "create", "carried", "-p", "2")
+    (row,) = on_broker("brokers", "--json").json
+    assert (row["broker"], row["state"], row["rack"]) == (1, "active", None)
+    assert row["leaders"] >= 2
+    assert row["leaders"] == row["replicas"] == row["in_sync"]
+    assert len(row["log_dirs"]) == 1
+    assert row["size_bytes"] >= 0
+    header = on_broker("brokers").out.splitlines()[0]
+    assert header.startswith("broker\taddress\track\tstate\tquorum\tleaders")
+
+
+def test_fenced_brokers_are_shown_without_what_only_they_know(crabka: RunCommand) -> None:
+    def describe(request: ReceivedRequest) -> Any:
+        new = request.types.new
+        assert request.body.include_fenced_brokers
+        host, port = addresses[1]
+        return request.types.message(
+            throttle_time=0,
+            error_code=ErrorCode.none,
+            cluster_id="c",
+            controller_id=1,
+            brokers=[
+                new("DescribeClusterBroker", broker_id=2, host="gone", port=9, rack="r", is_fenced=True),
+                new("DescribeClusterBroker", broker_id=1, host=host, port=port, rack=None, is_fenced=False),
+            ],
+        )
+
+    def quorum(request: ReceivedRequest) -> Any:
+        new = request.types.new
+        state = new("ReplicaState", replica_id=2, replica_directory_id=None, log_end_offset=1)
+        partition = new(
+            "PartitionData",
+            partition_index=0,
+            error_code=ErrorCode.none,
+            error_message=None,
+            leader_id=1,
+            leader_epoch=1,
+            high_watermark=1,
+            current_voters=[state],
+            observers=[],
+        )
+        topic = new("TopicData", topic_name="__cluster_metadata", partitions=[partition])
+        return request.types.message(error_code=ErrorCode.none, error_message=None, topics=[topic], nodes=[])
+
+    def log_dirs(request: ReceivedRequest) -> Any:
+        return request.types.message(throttle_time=0, error_code=ErrorCode.cluster_authorization_failed, results=[])
+
+    with loopback_cluster() as (cluster, bootstrap):
+        addresses = cluster.addresses
+        answers = cluster.brokers[1].answers
+        answers[ApiKey.DESCRIBE_CLUSTER] = describe
+        answers[ApiKey.DESCRIBE_QUORUM] = quorum
+        answers[ApiKey.DESCRIBE_LOG_DIRS] = log_dirs
+        first, second = crabka("brokers", "--bootstrap", bootstrap, "--json").json
+    assert (first["broker"], first["state"], first["quorum"], first["log_dirs"]) == (1, "active", "leader", None)
+    assert (second["broker"], second["address"], second["rack"]) == (2, "gone:9", "r")
+    assert (second["state"], second["quorum"], second["size_bytes"]) == ("fenced", "voter", None)
+
+
+def test_a_broker_is_unregistered(crabka: RunCommand) -> None:
+    def answer(request: ReceivedRequest) -> Any:
+        code = ErrorCode.none if request.body.broker_id == 3 else ErrorCode.broker_id_not_registered
+        return request.types.message(throttle_time=0, error_code=code, error_message=None)
+
+    with loopback_cluster() as (cluster, bootstrap):
+        cluster.brokers[1].answers[ApiKey.UNREGISTER_BROKER] = answer
+        done = crabka("brokers", "unregister", "3", "--bootstrap", bootstrap)
+        assert done == (0, "broker 3 is no longer registered\n", "")
+        refused = crabka("brokers", "unregister", "4", "--bootstrap", bootstrap)
+        assert refused == (1, "", "crabka: broker 4: broker_id_not_registered\n")

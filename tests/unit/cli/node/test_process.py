@@ -1,0 +1,88 @@
+"""A node as a process: settings, one line on stdout, an orderly stop."""
+
+from __future__ import annotations
+
+import asyncio
+import logging
+from pathlib import Path
+from types import SimpleNamespace
+from typing import Any, cast
+
+import pytest
+
+from crabka.cli.node import process as node_process
+from crabka.cli.node.process import load_config, node_parser, parse_arguments, parse_settings, warn_of_file_limit
+from crabka.config.presets import one_node_properties
+from crabka.config.properties import parse_properties
+from crabka.errors import ConfigError, StorageError
+from crabka.runtime import real_runtime
+from tests.support.nodes.crabka_up import CrabkaProcess
+
+
+def test_settings_are_split_at_the_first_equals_sign() -> None:
+    assert parse_settings(["a=b=c", " d = e "], "--set") == {"a": "b=c", "d": "e"}
+
+
+@pytest.mark.parametrize("text", ["a", "=b", ""])
+def test_setting_without_a_key_is_refused(text: str) -> None:
+    with pytest.raises(ConfigError, match="not of the form key=value"):
+        parse_settings([text], "--set")
+
+
+def test_warnings_about_settings_are_logged(caplog: pytest.LogCaptureFixture) -> None:
+    properties = {**one_node_properties("data", "h", 1), "num.partitionz": "3"}
+    with caplog.at_level(logging.WARNING):
+        load_config(properties)
+    assert "did you mean num.partitions?" in caplog.text
+
+
+def test_help_is_no_error(capsys: pytest.CaptureFixture[str]) -> None:
+    assert parse_arguments(node_parser("up", "Start."), ["--help"]) == 0
+    assert "--log-format" in capsys.readouterr().out
+
+
+def test_unknown_choice_is_one_line() -> None:
+    with pytest.raises(ConfigError, match=r"invalid choice: 'loud'.*see `crabka up --help`"):
+        parse_arguments(node_parser("up", "Start."), ["--log-level", "loud"])
+
+
+def test_node_prints_one_line_and_stops_cleanly_on_a_signal(tmp_path: Path) -> None:
+    node = CrabkaProcess(tmp_path)
+    with node:
+        address = node.bootstrap_servers
+    assert node.stdout_path.read_text() == f"bootstrap.servers={address}\n"
+    assert "stopping" in node.stderr_text()
+    assert (node.data_dir / "meta.properties").exists()
+    assert (node.data_dir / ".kafka_cleanshutdown").exists()
+
+
+def test_new_directory_joins_the_cluster_of_the_old_one(tmp_path: Path) -> None:
+    runtime = real_runtime()
+    try:
+        for dirs in ("a", "a,b"):
+            paths = ",".join(str(tmp_path / name) for name in dirs.split(","))
+            node_process._format_if_new(runtime, load_config(one_node_properties(paths, "127.0.0.1", 0)))
+    finally:
+        runtime.threads.close()
+    a, b = (parse_properties((tmp_path / name / "meta.properties").read_text()) for name in "ab")
+    assert a["cluster.id"] == b["cluster.id"]
+    assert a["directory.id"] != b["directory.id"]
+
+
+def test_node_that_cannot_go_on_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:
+    async def lose_the_disk() -> int:
+        failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
+        failed.set_exception(StorageError("data", "it is gone"))
+        node = cast("Any", SimpleNamespace(failed=failed))
+        return await node_process._wait_for_end(node, asyncio.Event())
+
+    assert asyncio.run(lose_the_disk()) == 1
+    assert capsys.readouterr().err == "crabka: the node cannot continue: log dir data: it is gone\n"
+
+
+@pytest.mark.parametrize(("open_files", "limit", "warned"), [(24, 1024, False), (25, 1024, True), (10**6, -1, False)])
+def test_a_low_limit_of_open_files_is_named(
+    caplog: pytest.LogCaptureFixture, open_files: int, limit: int, *, warned: bool
+) -> None:
+    warn_of_file_limit(open_files, limit)
+    assert [f"needs up to {open_files + 1000}" in record.getMessage() for record in caplog.records] == [True] * warned

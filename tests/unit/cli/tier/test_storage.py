@@ -1,0 +1,94 @@
+"""Which tier a command is about."""
+
+from __future__ import annotations
+
+import asyncio
+from pathlib import Path
+from typing import Any, cast
+
+import pytest
+
+from crabka.cli.tier.storage import explain_missing_storage, open_storage
+from crabka.clients.admin.admin import Admin
+from crabka.clients.admin.admin_types import ClusterDescription, ConfigOwner, ConfigValue
+from crabka.clients.cluster.metadata import BrokerEndpoint
+from crabka.errors import ConfigError
+from crabka.remote.backends.local import ROOT_NAME, LocalTieredStorage
+from crabka.remote.backends.url import CLASS_NAME
+
+
+def test_a_directory_that_is_no_tier_is_refused_and_stays_as_it_is(tmp_path: Path) -> None:
+    with pytest.raises(ConfigError, match="is no tier: it has no directory kafka-tiered-storage"):
+        open_storage(f"file://{tmp_path}", None)
+    assert list(tmp_path.iterdir()) == []
+
+
+def test_an_address_names_a_directory(tmp_path: Path) -> None:
+    (tmp_path / ROOT_NAME).mkdir()
+    storage = open_storage(f"file://{tmp_path}", None)
+    assert isinstance(storage, LocalTieredStorage)
+    assert open_storage(None, None) is None
+
+
+def test_of_a_properties_file_only_the_storage_counts(tmp_path: Path) -> None:
+    (tmp_path / ROOT_NAME).mkdir()
+    path = tmp_path / "server.properties"
+    path.write_text(
+        f"listeners=SASL_SSL://:9093\n{CLASS_NAME}=local\n"
+        f"remote.log.storage.manager.impl.prefix=my.\nmy.dir={tmp_path}\nrsm.config.other=ignored\n"
+    )
+    assert isinstance(open_storage(None, str(path)), LocalTieredStorage)
+
+
+def test_a_file_without_a_storage_is_refused(tmp_path: Path) -> None:
+    path = tmp_path / "server.properties"
+    path.write_text("node.id=1\n")
+    with pytest.raises(ConfigError, match=f"has no {CLASS_NAME}"):
+        open_storage(None, str(path))
+    path.write_bytes(b"\xff\xfe")
+    with pytest.raises(ConfigError, match="cannot read"):
+        open_storage(None, str(path))
+
+
+def test_two_places_exclude_each_other() -> None:
+    with pytest.raises(ConfigError, match="exclude"):
+        open_storage("file:///tier", "server.properties")
+
+
+class SecretiveAdmin:
+    """Returns the class of the storage, or that there is none."""
+
+    def __init__(self, class_name: str | None) -> None:
+        self._class_name = class_name
+        self.cluster = self
+
+    async def describe(self) -> ClusterDescription:
+        return ClusterDescription("cluster", 1, (BrokerEndpoint(7, "broker", 9092, None),))
+
+    async def describe_configs(self, owner: ConfigOwner, names: list[str]) -> dict[str, ConfigValue]:
+        assert (owner.name, names) == ("7", [CLASS_NAME])
+        value = ConfigValue(
+            CLASS_NAME,
+            self._class_name,
+            source=4,
+            is_read_only=True,
+            is_sensitive=False,
+            type=2,
+            documentation=None,
+            synonyms=(),
+        )
+        return {CLASS_NAME: value}
+
+
+@pytest.mark.parametrize(
+    ("class_name", "words"),
+    [
+        ("org.example.Storage", "use the storage org.example.Storage, but do not publish its address"),
+        (None, "have no remote storage"),
+    ],
+)
+def test_without_a_tier_the_error_names_the_option(class_name: str | None, words: str) -> None:
+    admin = cast("Admin", cast("Any", SecretiveAdmin(class_name)))
+    error = asyncio.run(explain_missing_storage(admin))
+    assert words in str(error)
+    assert "--tier URL" in str(error)
