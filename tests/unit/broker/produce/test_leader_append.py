@@ -143,9 +143,7 @@ def test_a_thread_may_have_to_write_it(node: SimNode) -> None:
     assert append(node, batch(b"v")) == [ErrorCode.not_leader_or_follower]
 
 
-def test_an_unexpected_failure_in_a_thread_is_reported(
-    node: SimNode, monkeypatch: pytest.MonkeyPatch
-) -> None:
+def test_an_unexpected_failure_in_a_thread_is_reported(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     node.create_topic("t")
     writer = node.context.partitions.by_name("t", 0).writer
     writer.note_append(writer.slow_append_ms * 100)
