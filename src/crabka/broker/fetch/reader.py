@@ -172,7 +172,7 @@ def _read_for_consumer(
         diverging = _divergence(partition, target)
         if diverging is not None:
             return TargetRead(target, partition, diverging, None), 0
-    upper = log.last_stable_offset if client.is_committed_only else log.high_watermark
+    upper = log.state.last_stable_offset if client.is_committed_only else log.state.high_watermark
     piece = log.read(
         target.fetch_offset,
         max_bytes=max(0, min(target.max_bytes, budget)),
@@ -200,7 +200,10 @@ def _read_for_follower(
     fetch = FollowerFetch(target.fetch_offset, target.log_start_offset, client.broker_epoch)
     log, followers = partition.log, partition.followers
     if target.leader_epoch == partition.leader_epoch and followers.is_still_caught_up(client.replica_id, fetch):
-        row = FetchPartitionResult(target.index, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        offsets = log.state
+        row = FetchPartitionResult(
+            target.index, 0, offsets.high_watermark, offsets.last_stable_offset, offsets.log_start_offset
+        )
         return TargetRead(target, partition, row, None), 0
     partition.require_leader(target.leader_epoch)
     followers.require(client.replica_id, target.leader_epoch)
@@ -271,12 +274,13 @@ def _take(
         raise StorageError(log.log_dir, f"cannot read {log.topic_partition}: {error}") from error
     if piece.is_lost:
         raise _lost(partition, piece)
+    offsets = log.state  # without the calls of the log's properties
     row = FetchPartitionResult(
         target.index,
         0,
-        log.high_watermark,
-        log.last_stable_offset,
-        log.log_start_offset,
+        offsets.high_watermark,
+        offsets.last_stable_offset,
+        offsets.log_start_offset,
         b"" if records is None else records,
         aborted,
     )

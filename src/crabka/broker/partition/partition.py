@@ -133,7 +133,7 @@ class Partition:
         replication, waiters = self.replication, self.waiters
         if replication is None:
             # The only replica in sync is this one: what it holds is replicated.
-            self.log.set_high_watermark(self.log.log_end_offset)
+            self.log.set_high_watermark(self.log.state.log_end_offset)
             if waiters.for_readable:
                 waiters.notify(appended_bytes)
             return
