@@ -1,0 +1,1 @@
+"""Clients for tests: simulated, scripted and foreign ones, and the load that they make."""

@@ -1,0 +1,1 @@
+"""Clusters without machines: in memory, on the loopback, planned ones, and real processes."""

@@ -1,0 +1,1 @@
+"""Members, transactions and answers for tests of group and transaction coordinators."""

@@ -1,0 +1,1 @@
+"""Replica moves between log dirs: worlds, histories and load."""

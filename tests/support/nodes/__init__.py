@@ -1,0 +1,1 @@
+"""Nodes for tests: simulated, as processes, among scripted peers."""

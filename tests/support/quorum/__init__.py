@@ -1,0 +1,1 @@
+"""Replicas of the metadata quorum: cores on a workbench, simulated controllers, images."""

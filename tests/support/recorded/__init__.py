@@ -1,0 +1,1 @@
+"""What Apache Kafka 4.3.0 wrote and sent: golden files, frames and rows."""

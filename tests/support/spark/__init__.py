@@ -1,0 +1,1 @@
+"""Spark and lake tables: sessions, topics, plans, drivers and readers."""

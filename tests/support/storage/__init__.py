@@ -1,0 +1,1 @@
+"""Logs on disks in memory: small, tiered, with transactions, under many flushers."""

@@ -1,0 +1,1 @@
+"""The metadata topic of the tier: managers, events, histories and models."""

@@ -1,0 +1,1 @@
+"""Remote tiers: planted, in memory, in directories and in real object stores."""

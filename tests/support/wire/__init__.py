@@ -1,0 +1,1 @@
+"""Sockets, ports, certificates and HTTP for tests."""
