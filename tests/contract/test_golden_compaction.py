@@ -13,7 +13,7 @@ from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem

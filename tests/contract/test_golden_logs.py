@@ -25,7 +25,7 @@ from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.producers.snapshots import decode_snapshot, encode_snapshot
 from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.records.record import decode_records
 from crabka.vfs import OsFileSystem
 from tests.support.recorded.files import GOLDEN

@@ -20,7 +20,7 @@ from crabka.formats.file_names import (
 from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.vfs import OsFileSystem
 from tests.support.recorded.files import GOLDEN
 from tests.support.storage.small import read_headers

@@ -13,7 +13,7 @@ from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
 from crabka.log.producers.producer_state import ProducerEntry, ProducerStateManager
 from crabka.log.recovery.recovery import OpenOptions, open_log
 from crabka.log.recovery.replay import replay_batch
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader
 from crabka.testing import MemoryFileSystem

@@ -18,7 +18,7 @@ from crabka.log.producers.producer_state import ProducerStateManager
 from crabka.log.producers.snapshots import encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions, open_log
 from crabka.log.recovery.replay import replay_batch
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch
 from crabka.records.header import BatchHeader, parse_header
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
@@ -134,7 +134,7 @@ class TieredWorld:
         self.start_checkpoint = self.durable_start = self.log.log_start_offset
 
     def truncate(self) -> None:
-        # Nobody cuts what was committed, and only that is in the tier.
+        # Committed records are never truncated, and only these are in the tier.
         low = max(self.tier_end, self.log.local_log_start_offset, self.log.log_end_offset - 20)
         offset = self.rng.randrange(low, self.log.log_end_offset + 1)
         self.log.truncation.announce(offset)

@@ -47,11 +47,20 @@ NO_BROKER = r"cannot connect to 127\.0\.0\.1:\d+: .*refused"
         (f"{AUDIT} --bootstrap {{closed}}", NO_BROKER),
         (f"{REPLAY} --bootstrap {{closed}}", NO_BROKER),
         (f"{STATS} --bootstrap {{closed}}", NO_BROKER),
-        (f"{LAKE} --option tier.metadat=listing", "tier.metadat is no option of the source; did you mean tier.metadat"),
-        (f"{REPLAY} --option tier.metadat=listing", "tier.metadat is no option of the source; did you mean tier.met"),
-        (f"{STATS} --option tier.metadat=listing", "tier.metadat is no option of the source; did you mean tier.metada"),
-        (f"{LAKE} --format orc", "orc is no table format: use delta, iceberg, parquet"),
-        (f"{LAKE} --value xml", "xml is no value mode: use raw, json, avro"),
+        (
+            f"{LAKE} --option tier.metadat=listing",
+            "tier.metadat is not an option of the source; did you mean tier.metadat",
+        ),
+        (
+            f"{REPLAY} --option tier.metadat=listing",
+            "tier.metadat is not an option of the source; did you mean tier.met",
+        ),
+        (
+            f"{STATS} --option tier.metadat=listing",
+            "tier.metadat is not an option of the source; did you mean tier.metada",
+        ),
+        (f"{LAKE} --format orc", "orc is not a table format: use delta, iceberg, parquet"),
+        (f"{LAKE} --value xml", "xml is not a value mode: use raw, json, avro"),
         (f"{REPLAY} --codec rar", "--codec rar: not one of none, gzip, snappy, lz4, zstd"),
         (f"{STATS} --pattern x", "name topics, or a --pattern of their names"),
         ("audit --tier ftp://host", "ftp://host is no storage: use file:///directory, s3://bucket/prefix, gs:// or az"),
@@ -85,7 +94,10 @@ def assert_matches(line: str, message: str) -> None:
 @pytest.mark.parametrize(
     ("options", "message"),
     [
-        ({"subscribe": "orders", "tier.metadat": "listing"}, "tier.metadat is no option of the source; did you mean"),
+        (
+            {"subscribe": "orders", "tier.metadat": "listing"},
+            "tier.metadat is not an option of the source; did you mean",
+        ),
         ({"subscribe": "orders", "kafka.bootstrap.servers": "{closed}"}, NO_BROKER),
         (
             {"subscribe": "orders", "tier.metadata": "listing", "tier.uri": "file://{none}"},

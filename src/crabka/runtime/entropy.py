@@ -1,4 +1,4 @@
-"""Chance that nobody can guess, for what must be secret; everything else draws from the runtime's own generator."""
+"""Cryptographic randomness, for secrets; everything else draws from the runtime's own generator."""
 
 from __future__ import annotations
 
@@ -6,5 +6,5 @@ import random
 
 
 def secure_random() -> random.Random:
-    """Return a generator that asks the operating system for every number."""
+    """Return a generator that takes every number from the operating system."""
     return random.SystemRandom()

@@ -34,7 +34,7 @@ class KillingFailpoint:
 
 
 def failpoints_from_environment(environment: Mapping[str, str] | None = None) -> Failpoints:
-    """Return what the environment asks for, usually nothing. Raises ConfigError for a count that is no number."""
+    """Return the failpoints of the environment, usually none. Raises ConfigError for a count that is no number."""
     environment = os.environ if environment is None else environment
     place = environment.get(PLACE, "")
     if not place or environment.get(LEAVE) != "1":

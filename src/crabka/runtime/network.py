@@ -110,7 +110,7 @@ async def _resolve(host: str, port: int) -> list[tuple[socket.AddressFamily, str
 
 
 def _telling_failure(failures: list[OSError]) -> OSError:
-    """Return the error that says most: whoever is refused everywhere may conclude that nobody listens."""
+    """Return the most specific error: a refusal by every address means that no process listens."""
     usable = [error for error in failures if error.errno not in _UNUSABLE_ADDRESS] or failures
     return next((error for error in usable if not isinstance(error, ConnectionRefusedError)), usable[-1])
 

@@ -38,7 +38,7 @@ class TaskScope:
         return task
 
     async def close(self) -> None:
-        """Cancel what still runs and wait for it. Raises the first failure that nobody handled."""
+        """Cancel what still runs and wait for it. Raises the first failure that was not handled."""
         self._closed = True
         while self._tasks:
             for task in self._tasks:

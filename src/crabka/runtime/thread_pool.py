@@ -37,7 +37,7 @@ class PoolSaturatedError(OperationError):
 
 
 class _Waiting(NamedTuple):
-    """Somebody who waits for the end of jobs."""
+    """A caller that waits for the end of jobs."""
 
     numbers: set[int]
     loop: asyncio.AbstractEventLoop
@@ -54,7 +54,7 @@ class _Job(NamedTuple):
 
 
 class ThreadPool:
-    """Named daemon threads behind a bounded queue. The threads start with the first job."""
+    """Named daemon threads that take jobs from a bounded queue. The threads start with the first job."""
 
     def __init__(
         self, max_workers: int = DEFAULT_WORKER_COUNT, *, queue_limit: int = DEFAULT_QUEUE_LIMIT, name: str = "crabka"
@@ -177,7 +177,7 @@ def _resolve_on(
     try:
         loop.call_soon_threadsafe(_resolve, future, result, failure)
     except RuntimeError:
-        # The loop was closed in the meantime: nobody waits any more.
+        # The loop was closed in the meantime: there are no waiters.
         if not loop.is_closed():
             raise
     finally:

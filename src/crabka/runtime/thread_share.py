@@ -150,7 +150,7 @@ def _call_all(jobs: Sequence[Callable[[], T]], is_over: threading.Event) -> tupl
 def _hand_over(waiting: asyncio.Future[Any], future: asyncio.Future[Any]) -> None:
     if waiting.done():
         if not future.cancelled():
-            future.exception()  # whoever waited has gone
+            future.exception()  # the waiter is gone
     elif future.cancelled():
         waiting.cancel()
     elif (error := future.exception()) is not None:

@@ -15,7 +15,7 @@ ITEMS_PER_TURN: Final = 256
 
 
 async def in_turns(items: Iterable[T], *, per_turn: int = ITEMS_PER_TURN) -> AsyncIterator[T]:
-    """Yield the items, and let the loop go on after every `per_turn` of them.
+    """Yield the items, and let the loop run after every `per_turn` of them.
 
     The state may change in between: the caller passes a list of its own and looks whether an item still counts.
     """

@@ -11,7 +11,7 @@ logger = logging.getLogger(__name__)
 
 
 class DataLossError(CrabkaError):
-    """Rows that were asked for are not there any more, or not yet; `failOnDataLoss=false` reads what there is."""
+    """Rows of a read are missing: deleted, or not there yet; `failOnDataLoss=false` reads the others."""
 
     def __init__(self, message: str) -> None:
         super().__init__(f"{message}; set failOnDataLoss to false to read what there is")
@@ -19,7 +19,7 @@ class DataLossError(CrabkaError):
 
 
 class TierReadError(CrabkaError):
-    """The tier cannot be read as it was asked for; says what to change."""
+    """The tier cannot be read as configured; the message says what to change."""
 
 
 class SegmentVanishedError(TierReadError):
@@ -38,4 +38,4 @@ def lose(options: SourceOptions, error: DataLossError) -> None:
     """Raise the error, or log the loss."""
     if options.fail_on_data_loss:
         raise error
-    logger.warning("%s; going on, since failOnDataLoss is false", error.loss)
+    logger.warning("%s; continuing, because failOnDataLoss is false", error.loss)

@@ -1,4 +1,4 @@
-"""Copies between files by reading and writing, for whoever has no shorter way."""
+"""Copies between files by reading and writing, for file systems without a faster way."""
 
 from __future__ import annotations
 

@@ -1,9 +1,9 @@
-"""Small files whose format has no checksum, guarded by a copy beside them that has one.
+"""Small files whose format has no checksum, guarded by a copy that has one.
 
 Kafka's checkpoints, `meta.properties` and `quorum-state` are text: a digit that became another is a valid file. Their
-bytes stay as Kafka writes them, because Kafka reads them too. So `crabka-copy-of-<name>` lies beside each. It holds a
-CRC-32C, the modification time of the file that it was made for, and the whole content. Kafka ignores the name: in a log
-dir it takes directories for logs, and in the directory of a log it goes by the suffixes of names.
+bytes stay as Kafka writes them, because Kafka reads them too. So each has a `crabka-copy-of-<name>` in its directory.
+It holds a CRC-32C, the modification time of the file that it was made for, and the whole content. Kafka ignores the
+name: in a log dir it takes directories for logs, and in the directory of a log it uses the suffixes of names.
 
     <CRC-32C of the rest, 8 hex digits> <modification time in ms>\n<content>
 
@@ -17,7 +17,7 @@ Rot changes bytes and leaves times and sizes alone; a writer changes the time. T
 | they differ, and so do time or size | the file: Kafka, an operator, a restored backup or a crash wrote it |
 | the file is missing | nothing, as without a copy: an operator removes a checkpoint to have all checked, or formats |
 
-`read_guarded` decides and writes nothing, so that tools may use it beside a running node. `settle_guarded` puts right
+`read_guarded` decides and writes nothing, so that tools may use it while a node runs. `settle_guarded` puts right
 what the decision found. It is for the owner of the file, after the content was found to be valid: a file that cannot be
 parsed must not replace the copy of one that could.
 
@@ -77,7 +77,7 @@ class _Copy(NamedTuple):
 
 
 def copy_path(path: str) -> str:
-    """Return where the copy of a file lies."""
+    """Return the path of the copy of a file."""
     directory, name = posixpath.split(path)
     return posixpath.join(directory, COPY_PREFIX + name)
 

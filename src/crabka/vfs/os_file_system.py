@@ -112,7 +112,7 @@ class OsFile:
         except OSError as error:
             if error.errno != errno.EOPNOTSUPP:
                 raise
-            # Some file systems (tmpfs, several network ones) never support it: ask each device only once.
+            # Some file systems (tmpfs, several network ones) never support it: try each device only once.
             self._nowait = False
             self._fs.blocking_devices.add(self._device)
             return None
@@ -122,7 +122,7 @@ class OsFile:
         return view[:done].toreadonly()
 
     def in_memory(self, length: int, position: int) -> bool:
-        """Return whether the page cache has the bytes; False if the kernel does not tell."""
+        """Return whether the page cache has the bytes; False if the kernel does not say."""
         return is_cached(self._fd, length, position)
 
     def send_to(self, descriptor: int, length: int, position: int) -> int:

@@ -39,6 +39,6 @@ def is_cached(descriptor: int, length: int, position: int) -> bool:
 
 
 def begin_writeback(descriptor: int, length: int, position: int) -> None:
-    """Start to write a range to the disk. What goes wrong is told by the fsync that follows."""
+    """Start to write a range to the disk. The next fsync reports failures."""
     if _sync_file_range is not None and length > 0:
         _sync_file_range(descriptor, position, length, _SYNC_FILE_RANGE_WRITE)

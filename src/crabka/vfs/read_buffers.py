@@ -1,9 +1,9 @@
-"""Buffers for large reads, used again once nobody looks at them any more.
+"""Buffers for large reads, reused once no view of them is left.
 
 A fetch reads up to a megabyte and hands it to a socket. Fresh memory of that size comes from the kernel as new pages
 each time, and faulting them in costs more than the copy itself. So a reader gets a view of a buffer that stays: as
 long as a view of it lives, in a response or in a transport, the buffer cannot change its length, and that is how the
-pool tells that it is in use. Nobody has to give anything back.
+pool knows that it is in use. No explicit return is needed.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ class ReadBuffers:
         self._made_count = 0
 
     def take(self) -> bytearray | None:
-        """Return a buffer that nobody views, None if all are in use. The caller gives it back by `put` at once."""
+        """Return a buffer without views, None if all are in use. The caller returns it by `put` at once."""
         buffers = self._buffers
         for _ in range(len(buffers)):
             # pop and insert are atomic: two threads never hold the same buffer.

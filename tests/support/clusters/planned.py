@@ -20,8 +20,8 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan import planner
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.context import PlanContext
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from tests.support.tiers.planted import ORDERS, PlantedTier
 from tests.support.tiers.stores import store_of
 

@@ -1,8 +1,8 @@
 """A broker's logs in several dirs under random moves, crashes and failing disks, and a model of what must survive.
 
 Real are the log manager, the publisher of metadata, the partition and everything that moves it; the controller is a
-place that remembers what it was told, whatever happens to the node. One partition is enough: what is tested is what
-becomes of its copies.
+place that remembers what was reported to it, whatever happens to the node. One partition is enough: the test follows
+its copies.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class MoveNode:
             return
         self.threads.kill()
         while tasks := asyncio.all_tasks(self.loop):
-            # Again and again: some wait, when they are cancelled, for threads that are no more.
+            # Several times: some wait, when they are cancelled, for threads that are no more.
             for task in tasks:
                 task.cancel()
             self.run(asyncio.sleep(0.001))
@@ -355,14 +355,14 @@ class MoveNode:
 
     async def retain(self) -> None:
         if self.partition is not None:
-            await self.logs.run_retention(self.runtime.clock.now_ms())
+            await self.logs.retention.run(self.runtime.clock.now_ms())
 
     def delete(self) -> None:
         """Remove what waits for it."""
 
         async def delete() -> None:
             await asyncio.sleep(2)
-            removal = self.logs.run_deletions(self.runtime.clock.now_ms())
+            removal = self.logs.removal.delete_due(self.runtime.clock.now_ms())
             if removal is not None:
                 await removal
 

@@ -88,9 +88,9 @@ class ToyLeader:
         is_idle = True
         for target in plan.targets:
             row = self._row(types, target)
-            told = (target.known_high_watermark, target.known_log_start)
+            reported = (target.known_high_watermark, target.known_log_start)
             says_nothing = not row.records and row.error_code is ErrorCode.none and row.diverging_epoch.epoch < 0
-            if plan.incremental and says_nothing and told == (row.high_watermark, row.log_start_offset):
+            if plan.incremental and says_nothing and reported == (row.high_watermark, row.log_start_offset):
                 continue
             is_idle = False
             target.known_high_watermark, target.known_log_start = row.high_watermark, row.log_start_offset
@@ -257,7 +257,7 @@ class FollowerWorld:
         """Take over new metadata."""
         before, self.image = self.image, image
         self.publisher.on_metadata(ImageDifference(before, image), image)
-        if (deletions := self.logs.pending_deletions()) is not None:
+        if (deletions := self.logs.removal.pending_renames()) is not None:
             self.tasks.start(deletions())
 
     def place(self, *partitions: dict[str, Any], topic: str = TOPIC, **configs: str) -> None:

@@ -9,7 +9,7 @@ from typing import NamedTuple
 from crabka.config.topic import TopicConfig
 from crabka.log.partition.partition_log import AppendOrigin, PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from crabka.ports import FileSystem
 from crabka.records.builder import build_batch
 from crabka.records.control import EndTransactionMarker, build_end_transaction_batch

@@ -5,11 +5,13 @@ from __future__ import annotations
 import random
 import uuid
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, TypeVar
 
 from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.dirs.log_manager import LogManager
+from crabka.log.partition.partition_log import PartitionLog
 from crabka.ports import FileSystem, Runtime
 from crabka.testing import InlineThreads, SimulatedClock, VirtualTimeLoop
 from tests.support.storage.small import append, make_batch
@@ -54,3 +56,15 @@ async def filled(manager: LogManager, count: int = 4) -> None:
         log = manager.create(partition(index), TOPIC_ID, CONFIG)
         for _ in range(10):
             append(log, make_batch(2, value_bytes=40))
+
+
+TIERED = replace(CONFIG, remote_storage_enable=True, local_retention_bytes=0, retention_ms=-1)
+
+
+async def tiered_log(manager: LogManager) -> PartitionLog:
+    """Return a tiered log of twenty records in small segments."""
+    await manager.load()
+    log = manager.create(partition(0), TOPIC_ID, TIERED)
+    for _ in range(10):
+        append(log, make_batch(2, value_bytes=40))
+    return log

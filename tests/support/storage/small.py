@@ -10,7 +10,8 @@ from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.context import SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.ports import FileSystem
 from crabka.records.builder import build_batch
 from crabka.records.header import BatchHeader, iter_headers

@@ -6,14 +6,14 @@ from crabka.config.topic import TopicConfig
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.producers.snapshots import encode_snapshot
 from crabka.log.recovery.recovery import OpenOptions
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from tests.support.storage.small import NOW_MS, SEGMENT_BYTES, ProducerFields, append, make_batch, open_test_log
 
 EMPTY_SNAPSHOT = encode_snapshot([])
 
 
 def tiered_config(**settings: object) -> TopicConfig:
-    """Return settings of a tiered topic: two records of `filled_log` in a segment, kept for ever unless told."""
+    """Return settings of a tiered topic: two records of `filled_log` in a segment, kept for ever by default."""
     defaults: dict[str, object] = {
         "internal_segment_bytes": SEGMENT_BYTES,
         "remote_storage_enable": True,

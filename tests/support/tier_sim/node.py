@@ -1,4 +1,4 @@
-"""A broker of the simulation: real logs on a disk of its own, real tiering, real reads; who leads is told by the world.
+"""A broker of the simulation: real logs on a disk of its own, real tiering, real reads; the world says who leads.
 
 A node outlives its runs: `start` begins one on what the disk holds, `crash` ends it and takes what was not durable.
 Followers fetch by the real rules of followers from the log of the leader, without a network between them.
@@ -268,11 +268,11 @@ class TierNode:
         if rng.random() < 0.4:
             await self.logs.flush_dirty(now_ms)
         if self.is_up and rng.random() < 0.8:
-            await self.logs.run_retention(now_ms)
+            await self.logs.retention.run(now_ms)
         if self.is_up and rng.random() < 0.4:
             await self.logs.save_checkpoints()
         if self.is_up:
-            self.logs.run_deletions(now_ms)
+            self.logs.removal.delete_due(now_ms)
 
     # -- replication ---------------------------------------------------------------------------------------------
 

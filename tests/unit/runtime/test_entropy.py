@@ -1,4 +1,4 @@
-"""Secure chance."""
+"""Cryptographic randomness."""
 
 from __future__ import annotations
 

@@ -39,7 +39,7 @@ def test_a_count_says_at_which_visit() -> None:
     assert (code, reached) == (-signal.SIGKILL, ["copy.begin", "other"])
 
 
-def test_a_name_alone_kills_nobody() -> None:
+def test_a_name_alone_kills_no_process() -> None:
     assert run(CRABKA_FAILPOINT="other") == (0, ["copy.begin", "other", "copy.begin"])
 
 

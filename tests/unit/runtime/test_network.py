@@ -80,7 +80,7 @@ async def echoed(host: str, port: int, data: bytes) -> bytes:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "::1", "localhost"])
 @run_with(lambda test, run: run(test()))
-async def test_connects_and_tells_the_real_port(host: str) -> None:
+async def test_connects_and_reports_the_real_port(host: str) -> None:
     if host == "::1" and not usable(host):
         pytest.skip("no IPv6 here")
 
@@ -133,7 +133,7 @@ async def test_a_connection_can_be_written_past_its_transport() -> None:
 
 @pytest.mark.parametrize("host", ["127.0.0.1", "localhost"])
 @run_with(lambda test, run: run(test()))
-async def test_nobody_listening_is_connection_refused(host: str) -> None:
+async def test_no_listener_is_connection_refused(host: str) -> None:
     listener = await AsyncioNetwork().listen(Echo, host, 0)
     listener.close()
     await asyncio.sleep(0)
@@ -260,7 +260,7 @@ UNUSABLE = OSError(errno.EADDRNOTAVAIL, "no such address here")
 
 
 @pytest.mark.parametrize(
-    ("failures", "told"),
+    ("failures", "reported"),
     [
         ([REFUSED, REFUSED], REFUSED),
         ([REFUSED, TIMED_OUT], TIMED_OUT),
@@ -272,7 +272,7 @@ UNUSABLE = OSError(errno.EADDRNOTAVAIL, "no such address here")
 )
 @run_with(real_time)
 async def test_a_host_refuses_only_if_all_its_usable_addresses_do(
-    failures: list[OSError], told: OSError, monkeypatch: pytest.MonkeyPatch
+    failures: list[OSError], reported: OSError, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     async def resolve(_host: str, _port: int) -> list[tuple[socket.AddressFamily, str]]:
         return [(socket.AF_INET, str(number)) for number in range(len(failures))]
@@ -282,6 +282,6 @@ async def test_a_host_refuses_only_if_all_its_usable_addresses_do(
 
     monkeypatch.setattr(network, "_resolve", resolve)
     monkeypatch.setattr(asyncio.get_running_loop(), "create_connection", fail)
-    with pytest.raises(OSError, match=str(told.strerror)) as caught:
+    with pytest.raises(OSError, match=str(reported.strerror)) as caught:
         await connected("somewhere", 1)
-    assert caught.value is told
+    assert caught.value is reported

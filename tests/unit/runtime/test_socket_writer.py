@@ -105,7 +105,7 @@ def test_a_full_socket_takes_nothing(loop_name: str, file: OsFile) -> None:
 
 
 @on_each_loop
-def test_a_range_behind_the_end_of_its_file_is_an_error(loop_name: str, file: OsFile) -> None:
+def test_a_range_after_the_end_of_its_file_is_an_error(loop_name: str, file: OsFile) -> None:
     async def use(ends: Ends) -> None:
         part = FileRange(file, len(CONTENT) - 10, 20, None)
         assert ends.writer.send_range(part, 0) == 10
@@ -160,7 +160,7 @@ def test_a_range_that_is_no_longer_in_memory_is_read_in_a_thread_first(loop_name
     run_on(loop_name, with_ends(use, with_threads=True))
 
 
-def test_a_writer_that_is_closed_while_a_thread_reads_calls_nobody(file: OsFile) -> None:
+def test_a_writer_that_is_closed_while_a_thread_reads_makes_no_call(file: OsFile) -> None:
     async def use(ends: Ends) -> None:
         part = FileRange(ForgetfulFile(file), 0, 1000, None)  # type: ignore[arg-type] # the methods that a range needs
         assert ends.writer.send_range(part, 0) == 0

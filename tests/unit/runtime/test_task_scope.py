@@ -1,4 +1,4 @@
-"""Task scopes leave nothing behind."""
+"""Task scopes leave no task running."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ def test_close_cancels_what_runs() -> None:
     assert asyncio.run(main()).cancelled()
 
 
-def test_close_raises_a_failure_that_nobody_handled() -> None:
+def test_close_raises_an_unhandled_failure() -> None:
     async def fail() -> None:
         raise ValueError("lost")
 
@@ -35,7 +35,7 @@ def test_close_raises_a_failure_that_nobody_handled() -> None:
 
 def test_a_failure_goes_to_the_owner_that_wants_it() -> None:
     async def fail() -> None:
-        raise ValueError("told")
+        raise ValueError("reported")
 
     async def main() -> list[BaseException]:
         failures: list[BaseException] = []
@@ -45,7 +45,7 @@ def test_a_failure_goes_to_the_owner_that_wants_it() -> None:
         await scope.close()
         return failures
 
-    assert [str(failure) for failure in asyncio.run(main())] == ["told"]
+    assert [str(failure) for failure in asyncio.run(main())] == ["reported"]
 
 
 def test_a_closed_scope_cancels_new_tasks_at_once() -> None:

@@ -84,7 +84,7 @@ async def test_what_follows_a_job_on_the_loop_is_done_and_later_jobs_are_not_wai
 
 
 @run_with(real_time)
-async def test_jobs_that_are_dropped_keep_nobody_waiting(pool: ThreadPool) -> None:
+async def test_jobs_that_are_dropped_keep_no_caller_waiting(pool: ThreadPool) -> None:
     release = threading.Event()
 
     await occupy(pool, release)

@@ -24,4 +24,4 @@ def test_a_loss_is_an_error_that_says_what_to_set(kind: type[DataLossError]) -> 
 
 def test_an_accepted_loss_is_logged(caplog: pytest.LogCaptureFixture) -> None:
     lose(options(failOnDataLoss="false"), DataLossError("offset 5 is gone"))
-    assert caplog.messages == ["offset 5 is gone; going on, since failOnDataLoss is false"]
+    assert caplog.messages == ["offset 5 is gone; continuing, because failOnDataLoss is false"]

@@ -128,7 +128,7 @@ def test_reads_of_all_sizes_agree_with_blocking_reads(file: OsFile) -> None:
         data = file.pread_nowait(length, 5)
         assert data in (None, content[5 : 5 + length])
         answers += data is not None
-    assert answers in (0, 6)  # all in the page cache, or a file system that cannot tell
+    assert answers in (0, 6)  # all in the page cache, or a file system that does not report it
 
 
 def test_descriptors_are_not_inherited(file: OsFile) -> None:
@@ -143,7 +143,7 @@ def test_refused_lock_leaves_no_descriptor_open(tmp_path: Path) -> None:
     held.close()
 
 
-def test_stat_tells_the_time_of_change_in_milliseconds(tmp_path: Path) -> None:
+def test_stat_returns_the_time_of_change_in_milliseconds(tmp_path: Path) -> None:
     path = tmp_path / "log"
     path.write_bytes(b"x")
     os.utime(path, ns=(0, 1_700_000_000_123_456_789))

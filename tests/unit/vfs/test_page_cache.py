@@ -34,8 +34,8 @@ def forget(fd: int, position: int, length: int) -> None:
 
 
 @pytest.fixture
-def telling(descriptor: int) -> int:
-    """The file, where the kernel tells what it caches and forgets what it is asked to."""
+def reporting(descriptor: int) -> int:
+    """The file, where the kernel reports what it caches and drops pages on request."""
     if not is_cached(descriptor, PAGE, 0):
         pytest.skip("the kernel has no cachestat")
     forget(descriptor, 0, 0)
@@ -45,21 +45,21 @@ def telling(descriptor: int) -> int:
     return descriptor
 
 
-def test_written_and_read_pages_are_cached(telling: int) -> None:
+def test_written_and_read_pages_are_cached(reporting: int) -> None:
     for length, position in [(1, 0), (PAGE, 0), (20 * PAGE + 100, 0), (PAGE, 5), (2, PAGE - 1), (100, 20 * PAGE)]:
-        assert is_cached(telling, length, position)
+        assert is_cached(reporting, length, position)
 
 
-def test_a_range_with_a_forgotten_page_is_not_cached(telling: int) -> None:
-    forget(telling, 0, 0)
-    os.posix_fadvise(telling, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
-    os.pread(telling, 1, 3 * PAGE)
-    assert is_cached(telling, PAGE, 3 * PAGE)
-    assert not is_cached(telling, PAGE + 1, 3 * PAGE)
-    assert not is_cached(telling, 2, 3 * PAGE - 1)
+def test_a_range_with_a_forgotten_page_is_not_cached(reporting: int) -> None:
+    forget(reporting, 0, 0)
+    os.posix_fadvise(reporting, 0, 0, os.POSIX_FADV_RANDOM)  # no read-ahead
+    os.pread(reporting, 1, 3 * PAGE)
+    assert is_cached(reporting, PAGE, 3 * PAGE)
+    assert not is_cached(reporting, PAGE + 1, 3 * PAGE)
+    assert not is_cached(reporting, 2, 3 * PAGE - 1)
 
 
-def test_pages_behind_the_end_and_empty_ranges_are_not_cached(descriptor: int) -> None:
+def test_pages_after_the_end_and_empty_ranges_are_not_cached(descriptor: int) -> None:
     assert not is_cached(descriptor, 30 * PAGE, 0)
     assert not is_cached(descriptor, 0, 0)
 
@@ -83,7 +83,7 @@ def test_writing_begins_for_the_range_that_is_named(descriptor: int, monkeypatch
     begin_writeback(descriptor, 2 * PAGE, 5)
 
 
-@pytest.mark.skipif(sys.platform != "linux", reason="Linux tells of dirty pages")
+@pytest.mark.skipif(sys.platform != "linux", reason="Linux reports dirty pages")
 def test_the_kernel_takes_the_range(descriptor: int) -> None:
     os.pwrite(descriptor, b"y" * PAGE, 0)
     assert page_cache._sync_file_range is None or page_cache._sync_file_range(descriptor, 0, PAGE, 2) == 0

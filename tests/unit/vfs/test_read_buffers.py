@@ -1,4 +1,4 @@
-"""Buffers for large reads that are used again once nobody views them."""
+"""Buffers for large reads that are reused once no view of them is left."""
 
 from __future__ import annotations
 

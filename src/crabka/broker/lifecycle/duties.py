@@ -1,4 +1,4 @@
-"""What a node does again and again: retention, flushing, checkpoints, deletions, cleaning, looking after replicas.
+"""The periodic duties of a node: retention, flushing, checkpoints, deletions, cleaning, in-sync replicas.
 
 Each duty runs on the loop at its own interval and hands the waiting for disks to the pool. A duty that fails is
 logged and runs again at its next turn; a log dir that fails goes offline, the others go on.
@@ -70,8 +70,8 @@ async def repeat(context: BrokerContext, duty: Duty) -> None:
 
 async def _apply_retention(context: BrokerContext) -> None:
     now_ms = context.runtime.clock.now_ms()
-    await context.logs.roll_due(now_ms)
-    await context.logs.run_retention(now_ms)
+    await context.logs.retention.roll_due(now_ms)
+    await context.logs.retention.run(now_ms)
 
 
 async def _flush(context: BrokerContext) -> None:
@@ -83,7 +83,7 @@ async def _write_checkpoints(context: BrokerContext) -> None:
 
 
 async def _delete(context: BrokerContext) -> None:
-    removal = context.logs.run_deletions(context.runtime.clock.now_ms())
+    removal = context.logs.removal.delete_due(context.runtime.clock.now_ms())
     if removal is not None:
         await asyncio.wait([removal])
 

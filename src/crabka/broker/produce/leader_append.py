@@ -43,7 +43,7 @@ class LeaderAppender:
         self._spawn = spawn
 
     def append(self, partition: Partition, batch: bytes, terms: AppendTerms, done: Done, *, timeout_ms: int) -> None:
-        """Append a batch; `done` hears how it went, at once if nothing has to be waited for.
+        """Append a batch; `done` receives the outcome, at once if nothing has to be waited for.
 
         `done` is called in the order of the log.
         """
@@ -67,13 +67,8 @@ class LeaderAppender:
         except (OperationError, StorageError) as error:
             done(self._error_code(error))
             return
-        self._note_time(partition, now_ms)
+        partition.writer.note_append(self._runtime.clock.now_ms() - now_ms)
         self._replicated(partition, result, done, timeout_ms)
-
-    def _note_time(self, partition: Partition, began_ms: int) -> None:
-        elapsed_ms = self._runtime.clock.now_ms() - began_ms
-        if elapsed_ms > partition.writer.slow_append_ms:
-            partition.writer.note_append(elapsed_ms)
 
     async def _append_later(
         self, partition: Partition, append: Coroutine[Any, Any, AppendResult], done: Done, timeout_ms: int
@@ -86,7 +81,7 @@ class LeaderAppender:
         except InvariantError:
             raise
         except Exception:
-            # Nobody waits for this task: whoever wants the outcome would wait for ever.
+            # Nothing waits for this task: without a call of `done` the caller would wait for ever.
             logger.exception("Cannot append to %s-%d", partition.topic, partition.index)
             done(ErrorCode.unknown_server_error)
             return

@@ -1,8 +1,8 @@
-"""The log cleaner: finds the dirtiest compacted log, cleans it, and goes on until none needs it.
+"""The log cleaner: finds the dirtiest compacted log, cleans it, and repeats until none needs it.
 
 Owns the offsets up to which logs are clean (`cleaner-offset-checkpoint`, one file per log dir), the choice of the next
 log, the throttle and the numbers. Reading and copying run in threads, step by step; the loop only puts results in
-place. A log that cannot be cleaned is set aside, logged once, and everything else goes on. One log at a time.
+place. A log that cannot be cleaned is skipped and logged once; all others are still cleaned. One log at a time.
 """
 
 from __future__ import annotations
@@ -165,7 +165,7 @@ class LogCleaner:
 
     async def _try_to_clean(self, log: PartitionLog, part: CleaningRange) -> bool:
         try:
-            # Recovery checks what is not flushed, and could not tell a hole that cleaning left from a lost write.
+            # Recovery checks unflushed records, and could not distinguish a hole of cleaning from a lost write.
             await self._flush(log, part)
             if not self._is_open(log):
                 return False
@@ -294,7 +294,7 @@ _NOBODY = object()
 
 
 def _discard_quietly(copier: GroupCopier) -> None:
-    """Remove a copy that nobody needs; what stays is removed when the log is opened again."""
+    """Remove a copy that is no longer needed; files that stay are removed when the log is opened again."""
     try:
         copier.discard()
     except OSError as error:

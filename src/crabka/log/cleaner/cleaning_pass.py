@@ -1,8 +1,8 @@
 """One pass over a log that is cleaned: load the newest offset of each key, then copy what is still needed.
 
-Works on sealed segments, which nobody changes, in steps that tell how many bytes they took, so that whoever runs the
-steps in threads can slow them down. Follows Kafka's Cleaner record for record. It writes `.cleaned` files and makes
-them durable; putting them in place is the log's own business.
+Works on sealed segments, which do not change, in steps that yield how many bytes they took, so that the caller, who
+runs them in threads, can slow them down. Follows Kafka's Cleaner record for record. It writes `.cleaned` files and
+makes them durable; the log installs them (`LogCleaning`).
 """
 
 from __future__ import annotations
@@ -16,8 +16,9 @@ from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.cleaner.transactions import CleanedTransactions
 from crabka.log.recovery.replay import end_marker
 from crabka.log.recovery.segment_recovery import checked_batches_in
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.indexes import IndexBuilder
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.log.segment.swap import CleanedFiles
 from crabka.records.filtering import RawRecord, emptied_batch, filtered_batch
 from crabka.records.header import BatchHeader, parse_header
@@ -49,7 +50,7 @@ class CleaningView(NamedTuple):
     segments: Sequence[Segment]
     part: CleaningRange
     last_records: Mapping[int, LastRecord]
-    # Aborted transactions whose markers lie behind these segments.
+    # Aborted transactions whose markers are after these segments.
     later_aborted: Sequence[AbortedTransaction]
     now_ms: int
     # Steps may hold `step_bytes` of it when they are run.
@@ -175,9 +176,9 @@ class RecordFilter:
         return header.has_delete_horizon and header.base_timestamp <= self._now_ms
 
     def _stays_empty(self, header: BatchHeader) -> bool:
-        """Return whether a batch without records must still tell something.
+        """Return whether a batch without records must stay for its header.
 
-        The last batch of a producer has its sequence and epoch; the last of the round tells where the log ended.
+        The last batch of a producer has its sequence and epoch; the last of the round shows where the log ended.
         """
         if header.next_offset == self._round_end:
             return True

@@ -27,7 +27,7 @@ class SegmentFacts(NamedTuple):
 
 
 class CleaningRange(NamedTuple):
-    """The dirty part of a log, whole segments, with what stands beside it."""
+    """The dirty part of a log, in whole segments, and the clean bytes before it."""
 
     first_dirty: int
     first_uncleanable: int

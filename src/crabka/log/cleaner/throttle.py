@@ -1,4 +1,4 @@
-"""Bounds the bytes per second of the cleaner: after each step it is told how long to rest."""
+"""Bounds the bytes per second of the cleaner: each step returns how long to pause."""
 
 from __future__ import annotations
 

@@ -1,7 +1,7 @@
 """The fate of transactions while a log is cleaned: which batches are aborted, which markers are still needed.
 
 A marker is needed as long as a batch of its transaction may be in the log. So it goes in a later cleaning than the
-data, and only behind its delete horizon. Follows Kafka's CleanedTransactionMetadata; knows no files.
+data, and only after its delete horizon. Follows Kafka's CleanedTransactionMetadata; knows no files.
 """
 
 from __future__ import annotations

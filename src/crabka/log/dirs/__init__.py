@@ -1,4 +1,4 @@
-"""The log dirs of a node (JBOD): what lies in them, what is opened, created and deleted, and their checkpoint files.
+"""The log dirs of a node (JBOD): their content, what is opened, created and deleted, and their checkpoint files.
 
 `log_manager` is the entry: it opens all logs at a start and owns them until they are closed. `log_dir` is one
 directory with its lock and its files, `log_dirs` says which of them work and where a new log goes. `dir_writer` is

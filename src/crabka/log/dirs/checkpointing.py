@@ -1,7 +1,7 @@
 """Writes the checkpoints of all log dirs: recovery points, high watermarks and log starts of the logs in each.
 
-Older offsets never replace newer ones: one save follows the other. A log that is about to lie in another dir is told of
-by the checkpoints of both (`begin_transit`), so that whichever of its two directories a crash leaves, the offsets of it
+Older offsets never replace newer ones: one save follows the other. A log that is about to move to another dir is in
+the checkpoints of both (`begin_transit`), so that whichever of its two directories a crash leaves, the offsets of it
 are there.
 """
 
@@ -37,14 +37,14 @@ class Checkpointing:
         logs: Mapping[TopicPartition, PartitionLog],
         on_failure: Callable[[str, Exception], None],
     ) -> None:
-        """`logs` are those of the node as they come and go; a dir whose disk fails is told to `on_failure`."""
+        """`logs` are those of the node as they come and go; a dir whose disk fails is reported to `on_failure`."""
         self._threads = threads
         self._dirs = dirs
         self._logs = logs
         self._on_failure = on_failure
-        # Logs about to lie in another dir -> from where, to where.
+        # Logs about to move to another dir -> from where, to where.
         self._transits: dict[PartitionLog, tuple[str, str]] = {}
-        # Whoever holds it is the only one who writes checkpoints.
+        # Held while checkpoints are written.
         self.turn = asyncio.Lock()
 
     async def save_all(self, paths: Iterable[str]) -> None:
@@ -76,10 +76,10 @@ class Checkpointing:
                     log_dir.forget_gone(turn)
 
     async def _choose(self, path: str, choose: Choose) -> tuple[LogDir, CheckpointOffsets, int]:
-        """Return what to write for a dir. Very many logs are gone over in turns of the loop.
+        """Return what to write for a dir. Many logs are visited in turns of the loop.
 
-        A log that is cut meanwhile may be told of as it was: the cut is saved in a turn of its own after this one, and
-        nothing is appended before. The number is taken first, so that a log that goes meanwhile counts as told of.
+        A log that is cut meanwhile may be saved as it was: the cut is saved in a turn of its own after this one, and
+        nothing is appended before. The number is taken first, so that a log that is deleted meanwhile counts as saved.
         """
         log_dir = self._dirs[path]
         turn = log_dir.next_turn()
@@ -94,12 +94,12 @@ class Checkpointing:
         return log_dir, found, turn
 
     def logs_in(self, path: str) -> list[PartitionLog]:
-        """Return the logs whose offsets the checkpoints of a dir hold: also those that are about to lie there."""
+        """Return the logs whose offsets the checkpoints of a dir hold: also those that are about to move there."""
         arriving = [log for log, (_, target) in self._transits.items() if target == path and log.log_dir != path]
         return [*(log for log in self._logs.values() if log.log_dir == path), *arriving]
 
     def forget_gone(self, path: str) -> None:
-        """Write the checkpoints without logs that are gone: a new one of the same name must not get their offsets.
+        """Write the checkpoints without deleted logs: a new one of the same name must not get their offsets.
 
         Waits for the disk, but only where a topic is created again before the next regular checkpoint. Raises
         StorageError.
@@ -115,12 +115,12 @@ class Checkpointing:
     # -- logs that go to another dir -----------------------------------------------------------------------------
 
     async def begin_transit(self, log: PartitionLog, target: str) -> None:
-        """Let the checkpoints of another dir tell of a log, too, durably: it is about to lie there."""
+        """Add a log that is about to move to the checkpoints of another dir, durably."""
         self._transits[log] = (log.log_dir, target)
         await self.save_all([target])
 
     async def end_transit(self, log: PartitionLog) -> None:
-        """Let only the dir in which a log lies now tell of it."""
+        """Leave a log only in the checkpoints of the dir that it is in now."""
         transit = self._transits.get(log)
         if transit is None:
             return
@@ -133,7 +133,7 @@ class Checkpointing:
         await self.save_all(left)
 
     def forget_transit(self, log: PartitionLog) -> None:
-        """Hear that a log is deleted."""
+        """Note that a log is deleted."""
         self._transits.pop(log, None)
 
     def _with_transits(self, paths: Iterable[str]) -> list[str]:
@@ -145,7 +145,7 @@ class Checkpointing:
 
 
 def all_offsets(logs: list[PartitionLog]) -> CheckpointOffsets:
-    """Return all that checkpoints tell of logs."""
+    """Return all offsets of logs that checkpoints hold."""
     high_watermarks = {log.topic_partition: log.durability.checkpoint_high_watermark for log in logs}
     return CheckpointOffsets(_recovery_points(logs), high_watermarks, _log_starts(logs))
 

@@ -1,8 +1,8 @@
 """How batches get into one log dir: on the loop while the dir is fast, in a thread while it is slow.
 
-Owns the verdict on the dir and the queue of what a thread does for it. A dir has at most one thread of the pool at
+Decides whether the dir is slow, and owns the queue of work for its thread. A dir has at most one thread of the pool at
 a time, so a slow one holds up neither the loop nor the other dirs; what is queued runs in order. The metadata log
-does not come this way. It knows no requests; whoever appends to a log sees to the order of that log's appends.
+does not use it. It knows no requests; the caller keeps the order of the appends of a log.
 """
 
 from __future__ import annotations
@@ -40,7 +40,7 @@ FLUSHES_AT_ONCE: Final = 32
 
 @dataclass(slots=True, eq=False)
 class _Job:
-    """Work for the thread, and what follows on the loop, told of the error if there was one."""
+    """Work for the thread, and a function to call on the loop with the error, if there was one."""
 
     work: Callable[[], None]
     done: Callable[[BaseException | None], None]
@@ -68,7 +68,7 @@ class DirWriter:
         self.is_slow = False
         self.held_bytes = 0
 
-    # -- what waits ----------------------------------------------------------------------------------------------
+    # -- waiting batches ------------------------------------------------------------------------------------------
 
     def hold(self, size: int) -> None:
         """Count a batch that waits. Raises OperationError (REQUEST_TIMED_OUT) when too much waits for a slow dir."""
@@ -83,7 +83,7 @@ class DirWriter:
     # -- writing -------------------------------------------------------------------------------------------------
 
     async def append(self, log: PartitionLog, pending: PendingAppend) -> AppendResult:
-        """Write and finish an append, in the thread if the dir is slow. Whoever is cancelled leaves it to itself.
+        """Write and finish an append, in the thread if the dir is slow. It continues if the caller is cancelled.
 
         Raises StorageError when the disk fails, OperationError if the log was closed meanwhile or the threads ended
         before the write.
@@ -111,9 +111,9 @@ class DirWriter:
     # -- flushing ------------------------------------------------------------------------------------------------
 
     async def flush(self, log: PartitionLog) -> None:
-        """Make durable what is in a log now, in a thread; a log that is closed meanwhile is left alone.
+        """Make the present content of a log durable, in a thread; a log that is closed meanwhile is skipped.
 
-        A flush that runs already does not cover what came after its choice: the next one does, for all who wait.
+        A running flush does not cover appends after its start: the next one does, for all callers that wait.
         Raises StorageError when the disk fails, after the dir was reported.
         """
         if log in self._flushes:
@@ -133,7 +133,7 @@ class DirWriter:
         # A slow dir has one thread, so that it does not take all of the pool.
         work = self.run(plan.run) if self.is_slow else self._flush_threads.submit(plan.run)
         result: asyncio.Future[None] = work.get_loop().create_future()
-        # Nobody may wait for it.
+        # It may have no waiter.
         result.add_done_callback(_retrieve)
         self._flushes[log] = result
         work.add_done_callback(lambda done: self._end_flush(log, plan, now_ms, done))
@@ -156,7 +156,7 @@ class DirWriter:
     # -- work in order -------------------------------------------------------------------------------------------
 
     def run(self, work: Callable[[], None], then: Callable[[], None] = lambda: None) -> asyncio.Future[None]:
-        """Do work for the dir in the thread, in order, and then something on the loop even if nobody waits any more.
+        """Do work for the dir in the thread, in order, and then call `then` on the loop, also without a waiter.
 
         An OSError takes the dir offline, and the future fails with StorageError.
         """
@@ -225,10 +225,10 @@ class DirWriter:
             future.cancel()
         future.add_done_callback(on_done)
 
-    # -- the verdict ---------------------------------------------------------------------------------------------
+    # -- slow or fast -------------------------------------------------------------------------------------------
 
     def note_append(self, elapsed_ms: int) -> None:
-        """Judge the dir by an append on the loop."""
+        """Decide whether the dir is slow, from the time of an append on the loop."""
         if elapsed_ms > self.slow_append_ms and not self.is_slow:
             self.is_slow = True
             self._fast_writes = 0
@@ -253,13 +253,13 @@ def _error_of(work: asyncio.Future[None]) -> BaseException | None:
 
 
 def _retrieve(future: asyncio.Future[None]) -> None:
-    """Let a failure that nobody waits for end here: the dir was reported."""
+    """Retrieve a failure that has no waiter: the dir was reported."""
     if not future.cancelled():
         future.exception()
 
 
 def _settle(future: asyncio.Future[T], value: T | None, error: BaseException | None) -> None:
-    if future.done():  # whoever waited was cancelled
+    if future.done():  # the waiter was cancelled
         return
     if error is None:
         future.set_result(value)  # type: ignore[arg-type] # None comes with an error, or is the value

@@ -1,4 +1,4 @@
-"""One log dir: its lock, its checkpoint files, what lies in it, and what waits there for removal.
+"""One log dir: its lock, its checkpoint files, its content, and what is to be removed.
 
 Knows directories and files, not open logs. Every method may wait for the disk and raises OSError.
 """
@@ -75,14 +75,14 @@ class LogDir:
         self.path = path
         self.properties: MetaProperties | None = None
         self._lock: File | None = None
-        # Held by the only one who writes or mends checkpoint files.
+        # Held while checkpoint files are written or repaired.
         self._writing = threading.Lock()
         # Number of the last choice of offsets, and of the choice that each checkpoint file holds.
         self._turn = 0
         self._written: dict[str, int] = {}
-        # Logs that are gone while checkpoint files may still tell of them -> the last turn that may have known them.
+        # Deleted logs that checkpoint files may still list -> the last turn that may have listed them.
         self._gone: dict[TopicPartition, int] = {}
-        # What each checkpoint file goes on to tell of logs that are left alone.
+        # Entries that each checkpoint file keeps for logs that are not opened.
         self._kept: dict[str, dict[TopicPartition, int]] = {}
 
     def open(self) -> None:
@@ -109,7 +109,7 @@ class LogDir:
             self._lock = None
 
     def scan(self) -> LogDirContent:
-        """Return what lies here. The mark of a clean stop is taken away: it is true only until the first write."""
+        """Return the content. The mark of a clean stop is removed: it is valid only until the first write."""
         epoch = read_clean_shutdown(self._fs, self._path(naming.CLEAN_SHUTDOWN))
         content = LogDirContent(clean=epoch is not None, broker_epoch=-1 if epoch is None else epoch)
         if epoch is not None:
@@ -140,7 +140,7 @@ class LogDir:
         try:
             offsets, reason = heal_offset_checkpoint(self._fs, self._path(name))
         except CorruptDataError as error:
-            # Without it everything is checked from the start, or is dirty: more work, the same result.
+            # Without it all logs are checked from the start, or are dirty: more work, the same result.
             self._cuts.note_rebuilt(self._path(name), error)
             return {}
         self._note_healed(reason)
@@ -151,7 +151,7 @@ class LogDir:
             self._cuts.note_healed(reason)
 
     def heal_files(self) -> list[str]:
-        """Verify the files of the dir itself, and write anew what rotted; return what was wrong.
+        """Verify the files of the dir itself, and rewrite damaged ones; return what was wrong.
 
         For a dir in use. A checkpoint that cannot be read at all is replaced by the next one.
         """
@@ -191,7 +191,7 @@ class LogDir:
             write_offset_checkpoint(self._fs, self._path(naming.CLEANER_CHECKPOINT), offsets)
 
     def keep(self, topic_partitions: Collection[TopicPartition], content: LogDirContent) -> None:
-        """Let checkpoint files go on to tell what they told of logs that are not opened, but stay where they are."""
+        """Keep the entries of logs that are not opened in the checkpoint files."""
         known = (content.recovery_points, content.high_watermarks, content.log_starts)
         self._kept = {
             name: {each: offset for each, offset in offsets.items() if each in topic_partitions}
@@ -199,10 +199,10 @@ class LogDir:
         }
 
     def note_gone(self, topic_partition: TopicPartition) -> None:
-        """Remember that checkpoint files may tell of a log that is not here any more."""
+        """Remember that checkpoint files may still list a log that is deleted."""
         self._gone[topic_partition] = self._turn
 
-    def may_tell_of(self, topic_partition: TopicPartition) -> bool:
+    def may_list(self, topic_partition: TopicPartition) -> bool:
         """Return whether checkpoint files may hold offsets of an earlier log of this name."""
         return topic_partition in self._gone
 

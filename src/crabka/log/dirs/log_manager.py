@@ -1,8 +1,8 @@
 """All logs of a node, in one or several log dirs (JBOD).
 
-Owns the log dirs, which log lies where, and the duties that go over many logs: opening, checkpoints, flushing,
-retention, removal. A dir that fails goes offline with its logs while the others go on. It knows no requests and
-no leadership. Methods run on the loop; the node calls the duties from its timers.
+Owns the log dirs, which log is where, and the duties that go over many logs: opening, checkpoints and flushing;
+`retention` and `removal` are objects of their own. A dir that fails goes offline with its logs while the others
+continue. It knows no requests and no leadership. Methods run on the loop; the node calls the duties from its timers.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import Counter
-from collections.abc import AsyncIterator, Callable, Coroutine, Iterable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from typing import TYPE_CHECKING, Any, NamedTuple
 
@@ -19,25 +19,26 @@ from crabka.errors import ConfigError, CorruptDataError, CrabkaError, OperationE
 from crabka.formats.file_names import DirectoryKind, marked_name
 from crabka.ids import TopicPartition
 from crabka.log.dirs.checkpointing import LOGS_PER_TURN, Checkpointing, all_offsets
-from crabka.log.dirs.deletions import Deletions, is_disk_failure
+from crabka.log.dirs.deletions import Deletions
 from crabka.log.dirs.dir_writer import DEFAULT_SLOW_APPEND_MS, DirWriter
 from crabka.log.dirs.log_dir import LogDir, LogDirContent
 from crabka.log.dirs.log_dirs import LogDirs
 from crabka.log.dirs.log_flusher import LogFlusher
+from crabka.log.dirs.log_removal import LogRemoval
+from crabka.log.dirs.retention_runs import RetentionRuns
 from crabka.log.partition.tierable import is_tierable
 from crabka.log.recovery.recovery import DAY_MS, OpenOptions, open_log
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.descriptor_keeper import DescriptorKeeper
 from crabka.log.segment.descriptors import LogDescriptors
-from crabka.log.segment.segment import SegmentContext
 from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime.thread_share import run_all
-from crabka.runtime.turns import in_turns
 
 if TYPE_CHECKING:
     import uuid
 
     from crabka.log.partition.partition_log import PartitionLog
-    from crabka.ports import FileSystem, Runtime
+    from crabka.ports import Runtime
 
 logger = logging.getLogger(__name__)
 
@@ -45,11 +46,11 @@ ConfigOf = Callable[[str], TopicConfig]
 DamageListener = Callable[[TopicPartition, int, str], None]
 FailureListener = Callable[[str, "list[TopicPartition]"], None]
 Settle = Callable[[Mapping[str, LogDirContent]], None]
-"""Decides what a log is that lies in several dirs; changes what was found, on disk as well. Runs in a thread."""
+"""Decides between several directories of one log; changes the content, and the disk as well. Runs in a thread."""
 
 
 class NewLog(NamedTuple):
-    """A log to create; without a dir, where the fewest are."""
+    """A log to create; without a dir, the manager chooses the one with the fewest logs."""
 
     topic_partition: TopicPartition
     topic_id: uuid.UUID
@@ -95,14 +96,20 @@ class LogManager:
             for path in log_dirs
         }
         self._logs: dict[TopicPartition, PartitionLog] = {}
-        # Logs that are deleted, but whose directories still have their names.
-        self._leaving: dict[TopicPartition, PartitionLog] = {}
+        self.removal = LogRemoval(runtime, self.dirs, self._deletions, self.on_dir_failure)
         self._listeners: list[FailureListener] = []
         self._flusher = LogFlusher(self._writers)
         self._checkpoints = Checkpointing(runtime.threads, self.dirs, self._logs, self.on_dir_failure)
+        self.retention = RetentionRuns(
+            runtime.threads,
+            self._logs,
+            save_log_starts=self.save_log_starts,
+            on_dir_failure=self.on_dir_failure,
+            producer_id_expiration_ms=producer_id_expiration_ms,
+        )
         # Directories of logs that were being moved here, as `load` found them.
         self.futures: dict[TopicPartition, list[str]] = {}
-        # Logs of which only an unfinished copy is at hand: a new one must not take their place.
+        # Logs of which only an unfinished copy is left: a new one must not replace them.
         self.withheld: set[TopicPartition] = set()
         # Broker epoch of the last clean stop (BrokerRegistration.previousBrokerEpoch), -1 if a dir has none.
         self.previous_broker_epoch = -1
@@ -139,7 +146,7 @@ class LogManager:
         return self.dirs.directory_id(path)
 
     def writer(self, path: str) -> DirWriter:
-        """Return what writes to a log dir when the loop must not."""
+        """Return the writer of a log dir, which uses a thread while the dir is slow."""
         return self._writers[path]
 
     def offline_reason(self, path: str) -> str | None:
@@ -168,7 +175,7 @@ class LogManager:
     async def load(self, config_of: ConfigOf | None = None, settle: Settle | None = None) -> None:
         """Lock and scan all dirs and open their logs in threads, recovering after an unclean stop.
 
-        `settle` is asked before anything is opened what becomes of moves that a stop interrupted. Raises ConfigError
+        `settle` decides, before a log is opened, the outcome of moves that a stop interrupted. Raises ConfigError
         when another process holds a dir, or when a topic is tiered and the node has no tier; a dir that fails otherwise
         goes offline.
         """
@@ -200,7 +207,7 @@ class LogManager:
             try:
                 await self._runtime.threads.submit(settle, contents)
             except StorageError as error:
-                # Without that dir things may look different.
+                # Without that dir the decision may be another.
                 del contents[error.log_dir]
                 self.on_dir_failure(error.log_dir, error)
             else:
@@ -224,10 +231,10 @@ class LogManager:
     def _openings(
         self, content: LogDirContent, config_of: ConfigOf, now_ms: int
     ) -> Iterator[Callable[[], PartitionLog]]:
-        """Yield what opens each log in a thread. Raises CorruptDataError, ConfigError."""
+        """Yield a function for each log that opens it in a thread. Raises CorruptDataError, ConfigError."""
         for topic_partition, path in content.logs.items():
             if topic_partition in self._logs:
-                raise CorruptDataError(path, f"{topic_partition} lies in {self._logs[topic_partition].path} as well")
+                raise CorruptDataError(path, f"{topic_partition} is in {self._logs[topic_partition].path} as well")
             options = OpenOptions(
                 clean=content.clean,
                 recovery_point=content.recovery_points.get(topic_partition, 0),
@@ -238,7 +245,7 @@ class LogManager:
             )
             config = config_of(topic_partition.topic)
             if is_tierable(topic_partition.topic, config) and not self._context.tiering:
-                # Opened without the tier, the log would forget where it starts, and with it what the tier holds.
+                # Opened without the tier, the log would lose its log start, and with it the records in the tier.
                 raise ConfigError(
                     "You have to delete all topics with the property remote.storage.enable=true before disabling "
                     f"tiered storage cluster-wide; {topic_partition.topic} is one"
@@ -255,11 +262,9 @@ class LogManager:
         existing = self._logs.get(topic_partition)
         if existing is not None:
             return existing
-        leaving = self._leaving.pop(topic_partition, None)
-        if leaving is not None:
-            self._rename_deleted(leaving)
+        self.removal.free_name(topic_partition)
         directory = log_dir if log_dir is not None else self.dirs.choose(self._counts())
-        if self.dirs[directory].may_tell_of(topic_partition):
+        if self.dirs[directory].may_list(topic_partition):
             self._checkpoints.forget_gone(directory)
         log = self._creation(NewLog(topic_partition, topic_id, config, directory), directory)()
         self._logs[topic_partition] = log
@@ -268,10 +273,10 @@ class LogManager:
     async def create_all(self, wanted: Iterable[NewLog]) -> None:
         """Create logs in threads, as `create` does one on the loop. A dir that fails meanwhile goes offline.
 
-        What could not be created is missing afterwards: `create` finds out why. Nobody else may create or delete
-        logs of these names meanwhile.
+        Logs that could not be created are missing afterwards: `create` raises the reason. The caller makes sure that
+        no log of these names is created or deleted meanwhile.
         """
-        await self._finish_deletions()
+        await self.removal.finish_renames()
         counts = self._counts()
         jobs: list[Callable[[], PartitionLog]] = []
         stale: dict[str, None] = {}
@@ -280,11 +285,11 @@ class LogManager:
                 continue
             directory = each.log_dir if each.log_dir is not None else self.dirs.choose(counts)
             counts[directory] += 1
-            if self.dirs[directory].may_tell_of(each.topic_partition):
+            if self.dirs[directory].may_list(each.topic_partition):
                 stale[directory] = None
             jobs.append(self._creation(each, directory))
         if stale:
-            # A new log must not get the offsets of one that had its name.
+            # A new log must not get the offsets of an earlier one of its name.
             await self._checkpoints.save_all(stale)
         try:
             await run_all(self._runtime.threads, jobs, on_result=self._take_in)
@@ -304,7 +309,7 @@ class LogManager:
             log.close(clean=False)
 
     def _counts(self) -> Counter[str]:
-        """Return how many logs each dir has; with one dir nobody needs to know."""
+        """Return how many logs each dir has; empty with one dir, where no choice is needed."""
         return Counter(log.log_dir for log in self._logs.values()) if len(self.online_dirs) > 1 else Counter()
 
     # -- taking away ---------------------------------------------------------------------------------------------
@@ -316,53 +321,18 @@ class LogManager:
             return
         self.dirs[log.log_dir].note_gone(topic_partition)
         self._checkpoints.forget_transit(log)
-        self._rename_deleted(log)
-
-    def _rename_deleted(self, log: PartitionLog) -> None:
-        try:
-            log.moving.delete(self._runtime.new_uuid(), self._runtime.clock.now_ms())
-        except StorageError as error:
-            self.on_dir_failure(error.log_dir, error)
+        self.removal.rename(log)
 
     def delete_later(self, topic_partition: TopicPartition) -> None:
-        """Let go of a log as `delete` does, but leave the rename to what `pending_deletions` returns.
-
-        A crash before that leaves a directory that the next start sets aside, because the metadata does not know it.
-        """
+        """Delete a log as `delete` does, but leave the rename to `LogRemoval.finish_renames`."""
         log = self._logs.pop(topic_partition, None)
         if log is not None:
             self.dirs[log.log_dir].note_gone(topic_partition)
             self._checkpoints.forget_transit(log)
-            # It is not flushed any more.
-            log.state.is_open = False
-            self._leaving[topic_partition] = log
-
-    def pending_deletions(self) -> Callable[[], Coroutine[Any, Any, None]] | None:
-        """Return what renames the directories of deleted logs in threads, None if there are none."""
-        return self._finish_deletions if self._leaving else None
-
-    async def _finish_deletions(self) -> None:
-        """Rename with one sync per dir, however many logs went."""
-        leaving, self._leaving = self._leaving, {}
-        by_dir: dict[str, list[tuple[PartitionLog, str]]] = {}
-        for topic_partition, log in leaving.items():
-            name = marked_name(topic_partition, DirectoryKind.DELETE, self._runtime.new_uuid())
-            by_dir.setdefault(log.log_dir, []).append((log, f"{log.log_dir}/{name}"))
-        for path, renames in by_dir.items():
-            try:
-                await self._runtime.threads.submit(_rename_all, self._runtime.fs, path, renames)
-            except OSError as error:
-                self.on_dir_failure(path, error)
-            else:
-                await self._let_go(renames)
-
-    async def _let_go(self, renames: list[tuple[PartitionLog, str]]) -> None:
-        now_ms = self._runtime.clock.now_ms()
-        async for log, target in in_turns(renames):
-            log.moving.finish_delete(target, now_ms)
+            self.removal.rename_later(log)
 
     def mark_stray(self, topic_partition: TopicPartition) -> None:
-        """Set a log aside that the metadata does not place here: close it and rename it to `-stray`."""
+        """Close a log that the metadata does not place here, and rename it to `-stray`."""
         log = self._logs.pop(topic_partition, None)
         if log is None:
             return
@@ -377,11 +347,11 @@ class LogManager:
             logger.warning("the metadata does not place %s on this node: kept as %s", topic_partition, path)
 
     def subscribe_damage(self, listener: DamageListener) -> None:
-        """Call `listener(log, base offset of a segment, reason)` whenever somebody meets what cannot be right."""
+        """Call `listener(log, base offset of a segment, reason)` whenever a reader finds damage."""
         self._damage_listener = listener
 
     def report_damage(self, topic_partition: TopicPartition, base_offset: int, reason: str) -> None:
-        """Have a segment checked. Only on the loop."""
+        """Request a check of a segment. Only on the loop."""
         if self._damage_listener is not None:
             self._damage_listener(topic_partition, base_offset, reason)
 
@@ -392,8 +362,8 @@ class LogManager:
     def on_dir_failure(self, path: str, error: Exception | None = None) -> None:
         """Take a log dir offline with all its logs. A second report is ignored.
 
-        A process that has no descriptor left says nothing about the disk: what failed is tried again by those who
-        asked for it, and the dir stays.
+        If the process has no descriptor left, the error says nothing about the disk: the callers retry, and the dir
+        stays online.
         """
         if self.descriptors.is_exhausted(error):
             return
@@ -408,64 +378,8 @@ class LogManager:
 
     # -- duties --------------------------------------------------------------------------------------------------
 
-    async def run_retention(self, now_ms: int) -> int:
-        """Apply retention to all logs and forget silent producers; return how many segments went."""
-        moved = set()
-        leaving = []
-        async for log in self._open_in_turns():
-            try:
-                # The log start of a follower moves with its leader's, and nobody has checkpointed it.
-                if log.retention.expire(now_ms) or log.retention.has_segments_below_start():
-                    moved.add(log.log_dir)
-                if log.retention.may_drop_tiered(now_ms):
-                    leaving.append(log)
-                    moved.add(log.log_dir)
-            except StorageError as error:
-                self.on_dir_failure(error.log_dir, error)
-            log.producer_state.remove_expired(now_ms, self._expiration_ms)
-        await self.save_log_starts(moved)
-        count = 0
-        async for log in self._open_in_turns():
-            try:
-                count += len(log.retention.delete_below_log_start(now_ms))
-            except StorageError as error:
-                self.on_dir_failure(error.log_dir, error)
-        for log in leaving:
-            count += await self._drop_tiered(log, now_ms)
-        async for log in self._open_in_turns():
-            try:
-                log.retention.roll_if_past_local_retention(now_ms)
-            except StorageError as error:
-                self.on_dir_failure(error.log_dir, error)
-        return count
-
-    async def roll_due(self, now_ms: int) -> None:
-        """Start new segments in the logs whose active one is open for `segment.ms`."""
-        async for log in self._open_in_turns():
-            try:
-                log.roll_if_needed(now_ms)
-            except StorageError as error:
-                self.on_dir_failure(error.log_dir, error)
-
-    async def _open_in_turns(self) -> AsyncIterator[PartitionLog]:
-        """Yield the logs that are here now, in turns of the loop; not those that go meanwhile."""
-        async for log in in_turns(list(self._logs.values())):
-            if self._logs.get(log.topic_partition) is log:
-                yield log
-
-    async def _drop_tiered(self, log: PartitionLog, now_ms: int) -> int:
-        """Let segments leave a log for the remote tier, one by one, so that a crash leaves no hole between them."""
-        count = 0
-        try:
-            while self._logs.get(log.topic_partition) is log and log.retention.drop_oldest_tiered(now_ms) is not None:
-                count += 1
-                await self._runtime.threads.submit(log.retention.sync_names)
-        except StorageError as error:
-            self.on_dir_failure(error.log_dir, error)
-        return count
-
     async def flush_log(self, log: PartitionLog) -> None:
-        """Make durable what is in a log now, waiting for the disk in a thread. A failure takes the dir offline."""
+        """Make the present content of a log durable, in a thread. A failure takes the dir offline."""
         await self._flusher.flush(log)
 
     async def rebuild_from_remote(
@@ -477,9 +391,9 @@ class LogManager:
         epochs: Sequence[tuple[int, int]],
         producer_snapshot: bytes,
     ) -> None:
-        """Let a follower's log begin anew behind what the remote tier holds, safe from crashes.
+        """Let a follower's log restart after the records of the remote tier, safe from crashes.
 
-        The caller sees to it that nobody appends to the log meanwhile. Raises as `PartitionLog.rebuild_from_remote`.
+        The caller makes sure that nothing is appended to the log meanwhile. Raises as `LogTiering.rebuild_from_remote`.
         """
         log.truncation.announce(0)
         try:
@@ -499,36 +413,10 @@ class LogManager:
             log.truncation.withdraw()
         await self._checkpoints.save_all([log.log_dir])
 
-    def run_deletions(self, now_ms: int) -> asyncio.Future[list[Any]] | None:
-        """Remove in threads what is due; returns a future that does not fail, None if nothing is due.
-
-        What lies in a dir that failed stays until the node starts again.
-        """
-        by_dir: dict[str, list[str]] = {}
-        for path in self._deletions.take_due(now_ms):
-            owner = self.dirs.owner_of(path)
-            if owner is not None:
-                by_dir.setdefault(owner, []).append(path)
-        if not by_dir:
-            return None
-        removals = []
-        for owner, paths in by_dir.items():
-            removal = self._runtime.threads.submit(self._deletions.remove, paths)
-            removal.add_done_callback(partial(self._on_removed, owner))
-            removals.append(removal)
-        return asyncio.gather(*removals, return_exceptions=True)
-
-    def _on_removed(self, owner: str, future: asyncio.Future[list[OSError]]) -> None:
-        for error in () if future.cancelled() else future.result():
-            if is_disk_failure(error):
-                self.on_dir_failure(owner, error)
-            else:
-                logger.warning("cannot remove deleted files: %s", error)
-
     def flush_dirty(self, now_ms: int) -> asyncio.Future[list[Any]]:
         """Flush in threads the logs with sealed segments not yet durable, or with `flush.ms` passed.
 
-        The returned future needs no waiting for; failures take the dir offline.
+        The returned future may be ignored; failures take the dir offline.
         """
         return self._flusher.flush_dirty(self, now_ms)
 
@@ -556,11 +444,11 @@ class LogManager:
     # -- moving between dirs -------------------------------------------------------------------------------------
 
     async def begin_transit(self, log: PartitionLog, target: str) -> None:
-        """Let the checkpoints of another dir tell of a log, too, durably: it is about to lie there."""
+        """Add a log that is about to move to the checkpoints of another dir, durably."""
         await self._checkpoints.begin_transit(log, target)
 
     async def end_transit(self, log: PartitionLog) -> None:
-        """Let only the dir in which a log lies now tell of it."""
+        """Leave a log only in the checkpoints of the dir that it is in now."""
         await self._checkpoints.end_transit(log)
 
     def schedule_removal(self, path: str, due_ms: int) -> None:
@@ -576,7 +464,7 @@ class LogManager:
 
     async def close(self, broker_epoch: int = -1) -> None:
         """Close all logs cleanly, write the checkpoints and the mark of a clean stop; the dirs stay locked."""
-        await self._finish_deletions()
+        await self.removal.finish_renames()
         await self._flusher.drain()
         await self._keeper.drain()
         for writer in self._writers.values():
@@ -601,23 +489,16 @@ class LogManager:
                 raise outcome
 
     async def _close_dir(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
-        # Many at once: a disk that is asked to sync several files is as good as done with all of them.
+        # Many at once: a disk syncs several files in about the time of one.
         await run_all(self._runtime.threads, (partial(log.close, clean=True) for log in logs))
         await self._runtime.threads.submit(self._mark_clean, path, logs, broker_epoch)
 
     def _mark_clean(self, path: str, logs: list[PartitionLog], broker_epoch: int) -> None:
-        """Write what an opening without a scan needs. All logs are closed; runs in a thread."""
+        """Write the files that an opening without a scan needs. All logs are closed; runs in a thread."""
         offsets = all_offsets(logs)
         # All is durable, indexes as well, so the recovery points are the log ends, as Kafka leaves them.
         ends = {log.topic_partition: log.recovery_point for log in logs}
         self.dirs[path].write_checkpoints(offsets._replace(recovery_points=ends))
         if not self.withheld:
-            # Logs that were left alone may never have been checked: the next start does that.
+            # Logs that were not opened may never have been checked: the next start does that.
             self.dirs[path].write_clean_shutdown(broker_epoch)
-
-
-def _rename_all(fs: FileSystem, directory: str, renames: list[tuple[PartitionLog, str]]) -> None:
-    """Rename directories in one log dir, durably. Runs in a thread."""
-    for log, target in renames:
-        log.moving.begin_delete(target)
-    fs.fsync_dir(directory)

@@ -126,7 +126,7 @@ def _other_sizes(rest: memoryview) -> Iterator[int]:
 
 
 def _is_followed(rest: memoryview, size: int) -> bool:
-    """Return whether the range ends behind a batch of this size, or another batch may begin there."""
+    """Return whether the range ends after a batch of this size, or another batch may begin there."""
     following = rest[size:]
     if len(following) < _MIN_BATCH_BYTES:
         return not following

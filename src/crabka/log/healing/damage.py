@@ -12,7 +12,7 @@ from typing import NamedTuple
 
 
 class DamagedRange(NamedTuple):
-    """Offsets [offset, end_offset) of a log that lie in [position, end_position) of a segment."""
+    """Offsets [offset, end_offset) of a log in [position, end_position) of a segment."""
 
     base_offset: int
     position: int
@@ -37,7 +37,7 @@ class LogDamage:
         return iter(self._ranges)
 
     def replace(self, base_offset: int, found: Iterable[DamagedRange]) -> None:
-        """Take these for all that is damaged in a segment."""
+        """Replace the ranges of a segment by these."""
         others = [each for each in self._ranges if each.base_offset != base_offset]
         self._ranges = tuple(sorted([*others, *found], key=lambda each: each.offset))
 
@@ -47,7 +47,7 @@ class LogDamage:
         self._ranges = tuple(each for each in self._ranges if each.base_offset in kept)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget what lies at or above the new log end."""
+        """Forget ranges at or above the new log end."""
         self._ranges = tuple(each for each in self._ranges if each.offset < end_offset)
 
     def at(self, offset: int) -> DamagedRange | None:

@@ -9,7 +9,7 @@ does not hold where compaction has rewritten batches, on each replica by itself.
 - if what is left of the damaged batch shows that it is the same one: the same length and checksum, or the same content
   under a damaged header.
 
-A compacted log asks for the second for every batch.
+A compacted log needs the second for every batch.
 """
 
 from __future__ import annotations

@@ -26,7 +26,8 @@ from crabka.log.healing.segment_check import CheckTarget, LogCheckFindings, Segm
 from crabka.log.producers.snapshots import ProducerSnapshots
 from crabka.log.segment.aborted_note import read_aborted_note
 from crabka.log.segment.batch_walk import OffsetRules
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.context import SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.vfs import read_file
 
 if TYPE_CHECKING:
@@ -70,7 +71,7 @@ def check_directory(fs: FileSystem, directory: str) -> Iterator[Problem]:
     for base in bases:
         size = fs.stat(f"{directory}/{base:020d}{LOG_SUFFIX}").size_bytes
         segment = Segment(context, directory, base, size)
-        segment.note_aborted(notes.get(base))
+        segment.aborts.expect(notes.get(base))
         segments.append(segment)
     epochs, problem = _epochs(fs, name, directory)
     yield from problem

@@ -1,7 +1,7 @@
 """The check of one segment against itself: batches, indexes, aborted transactions and leader epochs.
 
 Runs in threads in small steps, on a choice that was made on the loop, and writes nothing: what it found is judged and
-put right on the loop (`log_healing`). Batches are the truth, everything else follows from them.
+repaired on the loop (`partition.healing`). Batches are the truth, everything else follows from them.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crabka.records.header import BatchHeader
 
 STEP_BYTES: Final = 256 * 1024
-# Small batches cost more time than their bytes tell.
+# Small batches cost more time per byte.
 STEP_BATCHES: Final = 256
 # An index with so much fewer entries than the batches call for has lost some.
 _MIN_ENTRY_SHARE: Final = 0.5
@@ -103,21 +103,21 @@ class SegmentCheck:
         """
         target = self._target
         if not target.is_sealed:
-            return "batches were damaged that told of aborted transactions" if target.segment.aborted_unsure else ""
+            return "batches that end aborted transactions were damaged" if target.segment.aborts.is_unsure else ""
         try:
-            found = target.segment.read_aborted()
+            found = target.segment.aborts.read()
         except CorruptDataError as error:
             return error.message
         known = {entry[:3] for entry in found}
         wanted = {entry[:3] for entry in rebuilt}
-        if target.segment.aborted_unsure or wanted - known or (known - wanted and not target.is_compacted):
+        if target.segment.aborts.is_unsure or wanted - known or (known - wanted and not target.is_compacted):
             return f"{len(found)} aborted transactions, and {len(rebuilt)} in the log"
         if not target.is_compacted and set(found) != set(rebuilt):
             return "last stable offsets differ from those of the log"
         return ""
 
     def _replay_earlier(self) -> Iterator[int]:
-        """Bring the producers to where the segment begins: from the newest snapshot, and the batches behind it."""
+        """Bring the producers to where the segment begins: from the newest snapshot, and the batches after it."""
         target, state = self._target, self._state
         if state is None:
             return
@@ -206,11 +206,11 @@ class IndexCheck:
         """Return the indexes as they must be and why, or None if the files are right."""
         rebuilt, found = self._builder.finish(), self._found
         if not self._is_due or not len(rebuilt.times):
-            # Without a timestamp in any batch the files do not tell whether they are whole.
+            # If no batch has a timestamp, the files do not show whether they are whole.
             return None, ""
         if found is not None and not self._reason:
             if self._next_offset is not None or self._next_time is not None:
-                self._reason = "an index has entries behind the last batch"
+                self._reason = "an index has entries after the last batch"
             elif found.times.last.timestamp < self._largest_timestamp:
                 self._reason = "the time index ends before the largest timestamp"
             elif len(found.offsets) < len(rebuilt.offsets) * _MIN_ENTRY_SHARE:

@@ -46,7 +46,7 @@ class SmallFilesFindings(NamedTuple):
 
     @property
     def reasons(self) -> list[str]:
-        """What is wrong, in words."""
+        """What is wrong, as text."""
         return [each for each in (self.epochs, self.metadata, self.aborted_note, *self.snapshots.values()) if each]
 
 
@@ -56,7 +56,7 @@ def check_small_files(target: SmallFilesTarget) -> SmallFilesFindings:
     for offset, path in target.snapshots:
         data = _content(target.fs, path)
         if data is None:
-            # Retention or a roll was faster; a lost one is missed when somebody needs it, and built then.
+            # Retention or a roll was faster; a lost one is rebuilt when it is needed.
             continue
         try:
             decode_snapshot(data, path)

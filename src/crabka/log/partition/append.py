@@ -1,6 +1,6 @@
-"""What an append may do to a client's batch before it is written, and what it answers.
+"""What an append may do to a client's batch before it is written, and its result.
 
-Most topics take batches as they come. Three settings make the broker look inside or rewrite: log append time,
+Most topics take batches as they come. Three settings make the broker decode or rewrite them: log append time,
 a codec of the topic's own, and compaction, which needs keys. `prepare_batch` costs a decompression then, so a
 caller may run it in a thread.
 """
@@ -29,7 +29,7 @@ NO_APPEND_TIME: Final = -1
 
 
 class AppendResult(NamedTuple):
-    """Where a batch is in the log. A duplicate tells where its first copy is."""
+    """Where a batch is in the log. For a duplicate: where its first copy is."""
 
     first_offset: int
     last_offset: int
@@ -83,7 +83,7 @@ class InvalidRecordsError(OperationError):
 
 
 def needs_preparation(config: TopicConfig) -> bool:
-    """Return whether the topic's settings make the broker look into batches or change them."""
+    """Return whether the topic's settings make the broker decode or change batches."""
     return (
         config.message_timestamp_type == LOG_APPEND_TIME
         or config.compression_type != PRODUCER_CODEC
@@ -92,7 +92,7 @@ def needs_preparation(config: TopicConfig) -> bool:
 
 
 def prepared_as_built(batch: Buffer, header: BatchHeader, config: TopicConfig) -> PreparedBatch | None:
-    """Return a batch that the node built, with keys, as it is; None if the topic's settings change it all the same."""
+    """Return a batch that the node built, with keys, unchanged; None if the topic's settings still change it."""
     codec = CODECS.get(config.compression_type, header.codec)
     if codec != header.codec or config.message_timestamp_type == LOG_APPEND_TIME:
         return None
@@ -102,7 +102,7 @@ def prepared_as_built(batch: Buffer, header: BatchHeader, config: TopicConfig) -
 def prepare_batch(
     batch: Buffer, header: BatchHeader, config: TopicConfig, now_ms: int, *, validate: bool = False
 ) -> PreparedBatch:
-    """Return the batch as the topic's settings want it; `validate` walks its records in any case.
+    """Return the batch as the topic's settings require it; `validate` checks its records in any case.
 
     Raises InvalidRecordsError for records that a compacted topic cannot take, OperationError when the batch
     cannot be decoded or its records are larger or more than `log.partition.decompression` allows.

@@ -182,10 +182,7 @@ class LogHealing:
     def _install_aborted(self, target: CheckTarget, findings: LogCheckFindings) -> None:
         segment, known, end = target.segment, findings.aborted or [], target.rules.end_offset
         later = [entry for entry in segment.aborted() if entry.last_offset >= end] if segment.is_active else []
-        segment.replace_aborted([*known, *later])
-        if segment.base_offset in self._state.aborted_notes:
-            # It may have been made of the damaged file.
-            self._state.write_aborted_note()
+        segment.aborts.replace([*known, *later])
         self._state.write_aborted_note()
         self._state.name_changes += 1
 

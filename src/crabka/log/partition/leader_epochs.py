@@ -36,7 +36,7 @@ class LeaderEpochCache:
         self._saved = version
 
     def note_unsaved(self) -> None:
-        """Note that the file is not known to hold the content: it lies elsewhere now."""
+        """Note that the file may not hold the content: the log is in another directory now."""
         self.version += 1
 
     @property

@@ -23,7 +23,7 @@ from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.log.partition.moving import LogMoving
 from crabka.log.partition.reader import EXACT, ReadSlice, empty_slice
 from crabka.log.partition.reads import LogReads
-from crabka.log.partition.shrinking import LogRetention
+from crabka.log.partition.retention import LogRetention
 from crabka.log.partition.state import LogState
 from crabka.log.partition.tiering import LogTiering
 from crabka.log.partition.truncation import LogTruncation
@@ -47,7 +47,7 @@ if TYPE_CHECKING:
     from crabka.ids import TopicPartition
     from crabka.log.partition.decompression import DecompressionBudget
     from crabka.log.recovery.recovery import LoadedLog
-    from crabka.log.segment.segment import SegmentContext
+    from crabka.log.segment.context import SegmentContext
     from crabka.ports import Buffer
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
 
@@ -98,7 +98,7 @@ class PartitionLog:
 
     @property
     def log_dir(self) -> str:
-        """The log dir that the log lies in."""
+        """The log dir that the log is in."""
         return self.state.log_dir
 
     @property

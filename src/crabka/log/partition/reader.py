@@ -1,7 +1,7 @@
-"""Plans for reads: which bytes of which segment answer a fetch, without reading them yet.
+"""Plans for reads: which bytes of which segment serve a fetch, without reading them yet.
 
 A plan is made on the loop and never waits for the disk: when the page cache lacks what is needed, `read_nowait`
-answers None and the caller runs `read` in a thread. Everything that a plan needs is in it, so the log may roll,
+returns None and the caller runs `read` in a thread. Everything that a plan needs is in it, so the log may roll,
 truncate or delete meanwhile.
 """
 
@@ -69,7 +69,7 @@ class ReadSlice:
         self.length = min(max_bytes, end - position)
         self._find_offset = find_offset
         self._upper_offset = upper_offset
-        # No batch was found where one must be: the log is damaged.
+        # No batch was found although the log must have one: it is damaged.
         self.is_lost = False
         self._min_one_batch = min_one_batch
 
@@ -87,7 +87,7 @@ class ReadSlice:
     def take_nowait(self) -> Payload | None:
         """Like read_nowait, but many bytes come as a range of the file that is still to be sent.
 
-        Such a range leaves out a last batch that `max_bytes` cuts, if the index knows it: nobody could use the part.
+        Such a range leaves out a last batch that `max_bytes` cuts, if the index has it: clients drop such a part.
         """
         handle, index = self._handle, self._index
         if handle is None or index is None or self.length < MIN_RANGE_BYTES:
@@ -195,14 +195,14 @@ def plan_in_segment(
 ) -> ReadSlice:
     """Return the plan for a read that begins in `segment`; `upper_offset` None allows all of it.
 
-    Only [first, end) of the file may be looked at: what lies around it is damaged.
+    Only [first, end) of the file may be read: the bytes around it are damaged.
     """
     index = segment.indexes().offsets
     end = segment.size
     if upper_offset is not None:
-        # A near end saves reading what is cut off afterwards.
-        behind = index.position_after(upper_offset)
-        end = segment.size if behind is None else min(behind, segment.size)
+        # A near end saves reading bytes that are cut off afterwards.
+        after = index.position_after(upper_offset)
+        end = segment.size if after is None else min(after, segment.size)
     if end_position is not None:
         end = min(end, end_position)
     return ReadSlice(

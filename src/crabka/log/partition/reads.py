@@ -132,7 +132,7 @@ class LogReads:
 
     def _aborted_in(self, segment: Segment) -> list[AbortedTransaction]:
         try:
-            if not segment.aborted_unsure:
+            if not segment.aborts.is_unsure:
                 return segment.aborted()
             reason = "batches that end aborted transactions are damaged"
         except CorruptDataError as error:

@@ -27,7 +27,7 @@ if TYPE_CHECKING:
     from crabka.log.partition.copying import PendingCopy
     from crabka.log.producers.producer_state import CompletedTransaction
     from crabka.log.recovery.recovery import LoadedLog
-    from crabka.log.segment.segment import SegmentContext
+    from crabka.log.segment.context import SegmentContext
 
 
 class MirrorListener(Protocol):
@@ -155,7 +155,7 @@ class LogState:
 
     @property
     def log_dir(self) -> str:
-        """The log dir that the log lies in."""
+        """The log dir that the log is in."""
         return posixpath.dirname(self.path)
 
     @property
@@ -280,7 +280,7 @@ class LogState:
         stable = self.producer_state.last_stable_offset_after(completed)
         entry = AbortedTransaction(completed.producer_id, completed.first_offset, completed.last_offset, stable)
         with self.storage_errors():
-            self.active.append_aborted(entry)
+            self.active.aborts.append(entry)
             self.name_changes += 1
 
     # -- errors --------------------------------------------------------------------------------------------------

@@ -1,7 +1,7 @@
 """What the remote tier takes: which topics, and of a sealed segment which offsets and files (KIP-405).
 
 A `TierableSegment` describes what a log has on disk at one moment. Retention or truncation may take the files away
-later; whoever copies them holds on to open files or starts again.
+later; a copier keeps its files open or starts again.
 """
 
 from __future__ import annotations

@@ -67,7 +67,7 @@ class LogTiering:
         return UntieredPart(len(sealed), sum(sealed), state.active.size)
 
     def local_extents(self) -> list[SegmentExtent]:
-        """Return which offsets lie on this disk, segment by segment, and how large they are."""
+        """Return which offsets are on this disk, segment by segment, and how large they are."""
         segments, end = self._state.segments, self._state.log_end_offset
         return [
             SegmentExtent(segment.base_offset, segments.upper_bound(index, end) - 1, segment.size)

@@ -25,9 +25,9 @@ class TimestampOffset(NamedTuple):
 
 
 def find_by_timestamp(segments: Segments, timestamp: int, start_offset: int, max_bytes: int) -> TimestampOffset | None:
-    """Return the first record at or behind `start_offset` whose timestamp is not below the given one."""
+    """Return the first record at or after `start_offset` whose timestamp is not below the given one."""
     for segment in segments.from_offset(start_offset):
-        # An empty segment, or one without timestamps, cannot hold the answer; the search goes on behind it.
+        # An empty segment, or one without timestamps, cannot hold it; the search continues after it.
         if segment.size and segment.read_max_timestamp().timestamp >= timestamp:
             found = _find_in_segment(segment, timestamp, start_offset, max_bytes)
             if found is not None:

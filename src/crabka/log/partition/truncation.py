@@ -85,9 +85,9 @@ class LogTruncation:
             state = self._state
             rebuilt = rebuild_aborted(state.context.fs, list(state.segments), state.snapshots, segment)
             if rebuilt.gap:
-                segment.hold_aborted(rebuilt.entries)
+                segment.aborts.hold(rebuilt.entries)
             else:
-                segment.replace_aborted(rebuilt.entries)
+                segment.aborts.replace(rebuilt.entries)
             logger.warning("%s: rebuilt from the log before a truncation. %s", error, rebuilt.gap)
 
     def truncate_fully(self, offset: int, *, now_ms: int = 0) -> None:

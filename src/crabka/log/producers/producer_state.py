@@ -161,7 +161,7 @@ class ProducerStateManager:
     def begin_verification(
         self, producer_id: int, epoch: int, *, sequence: int, now_ms: int, supports_epoch_bump: bool
     ) -> Verification | None:
-        """Return the guard of a batch whose transaction has to be asked about, None if it is open here already.
+        """Return the guard of a batch whose transaction must be verified, None if it is open here already.
 
         Raises OperationError (INVALID_PRODUCER_EPOCH) for a producer that is fenced.
         """

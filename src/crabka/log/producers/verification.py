@@ -1,4 +1,4 @@
-"""What a log knows of transactions whose coordinator is being asked (KIP-890).
+"""What a log knows of transactions that are being verified with the coordinator (KIP-890).
 
 The first batch of a transaction may enter a partition only after the coordinator said that the partition belongs to
 it. The object that stands for the question is the guard: if the transaction ends before the answer comes, the log
@@ -20,7 +20,7 @@ class Verification:
 
     def __init__(self, epoch: int, sequence: int, started_ms: int, *, supports_epoch_bump: bool) -> None:
         self.epoch = epoch
-        # A batch behind this one must not enter before it, or this one could never enter.
+        # A later batch must not enter before this one, or this one could never enter.
         self.lowest_sequence = sequence
         self.started_ms = started_ms
         self.supports_epoch_bump = supports_epoch_bump
@@ -33,7 +33,7 @@ class Verification:
             self.lowest_sequence = sequence
 
     def survives_marker(self, epoch: int) -> bool:
-        """Return whether a marker belongs to the transaction before the one that is asked about.
+        """Return whether a marker belongs to the transaction before the one that is being verified.
 
         A producer that bumps its epoch with every transaction may be ahead of the marker of its last one, which
         already has the new epoch.
@@ -41,7 +41,7 @@ class Verification:
         return self.supports_epoch_bump and epoch == self.epoch
 
 
-# For batches whose transaction nobody has to know: verification is off, or the log is not fed by clients.
+# For batches whose transaction need not be known: verification is off, or the log is not fed by clients.
 NOT_REQUIRED: Final = Verification(-1, -1, 0, supports_epoch_bump=False)
 
 

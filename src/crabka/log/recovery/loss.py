@@ -17,9 +17,9 @@ if TYPE_CHECKING:
 class LogLoss(NamedTuple):
     """Offsets [offset, end_offset) that are gone from a log, and why.
 
-    `PartitionLog.loss` is None unless an opening found one. The log ends at `offset` then, and may have grown since. A
+    `LogDurability.loss` is None unless an opening found one. The log ends at `offset` then, and may have grown since. A
     replica with a loss is neither in sync nor eligible as leader until it has followed a leader back into the ISR, or
-    nobody else is left: its owner calls `PartitionLog.settle_loss` then. Until that the checkpointed high watermark
+    no other replica is left: then its owner calls `settle_loss`. Until that the checkpointed high watermark
     stays at `end_offset`, so that every opening finds the loss.
     """
 

@@ -1,7 +1,7 @@
 """Opening a log directory: after a clean stop almost nothing is read, after a crash everything unflushed is checked.
 
 Below the recovery point the files are trusted. From the segment that holds it on, every batch is checked (length, CRC,
-offsets), a torn tail is cut, what lies behind it goes, and indexes, producer state, aborted transactions and
+offsets), a torn tail is cut, later segments are dropped, and indexes, producer state, aborted transactions and
 leader epochs are built anew. Runs in a thread per log: it uses no state that logs share.
 """
 
@@ -38,7 +38,8 @@ from crabka.log.recovery.loss import LogLoss, find_loss
 from crabka.log.recovery.replay import rebuild_producer_state
 from crabka.log.recovery.segment_recovery import SegmentRecovery
 from crabka.log.segment.aborted_note import read_aborted_note
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.context import SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.log.segment.segments import Segments
 from crabka.log.segment.swap import complete_swaps
 from crabka.log.segment.txn_rebuild import rebuild_aborted
@@ -57,7 +58,7 @@ DAY_MS = 24 * 60 * 60 * 1000
 
 
 class OpenOptions(NamedTuple):
-    """What the owner of a log dir knows about a log before it is open."""
+    """Facts that the owner of a log dir has about a log before it is open."""
 
     clean: bool = False
     recovery_point: int = 0
@@ -91,13 +92,13 @@ class LoadedLog:
     indexed: set[int] = field(default_factory=set)
     # Whether the checkpoint of the leader epochs is missing or damaged.
     epochs_lost: bool = False
-    # What recovery took away.
+    # What recovery removed.
     cuts: list[LogCut] = field(default_factory=list)
     # What is missing of what was durable.
     loss: LogLoss | None = None
     # Whether the log may begin in the remote tier, before the first segment.
     is_tiered: bool = False
-    # Whether a clean stop left everything on the disk as it is here.
+    # Whether the disk holds all of this from a clean stop.
     is_settled: bool = False
     # Where records that may be missing at the end ended, as far as it is known; None if nothing is missing. A log
     # without records may have had any: a replaced disk looks like a new one, at every later start as well.
@@ -158,7 +159,7 @@ def _load_parts(context: SegmentContext, path: str, options: OpenOptions) -> Loa
     epochs = _read_epochs(context, path)
     notes = read_aborted_note(fs, path) if ABORTED_CHECKPOINT in names else {}
     for segment in segments:
-        segment.note_aborted(notes.get(segment.base_offset))
+        segment.aborts.expect(notes.get(segment.base_offset))
     return LoadedLog(
         path=path,
         topic_id=_topic_id(fs, path, options.topic_id),
@@ -183,7 +184,7 @@ def _drop_below(fs: FileSystem, path: str, segments: Segments, log_start_offset:
     for segment in segments.drop_first(count):
         segment.delete_now()
     if count:
-        # The next checkpoint may leave the log start out, since the files tell it: none of these may come back.
+        # The next checkpoint may omit the log start, since it follows from the files: none of these may come back.
         fs.fsync_dir(path)
 
 
@@ -217,7 +218,7 @@ def _topic_id(fs: FileSystem, path: str, expected: uuid.UUID | None) -> uuid.UUI
     except CorruptDataError:
         if expected is not None:
             raise
-        # The metadata of the cluster says which topic it is (`LogHealing.adopt`).
+        # The metadata of the cluster has its topic (`LogHealing.adopt`).
         return None
     if found is None and expected is not None:
         file = fs.open(metadata_path, create=True)
@@ -285,7 +286,7 @@ def _settle(context: SegmentContext, loaded: LoadedLog, config: TopicConfig, opt
 
 
 def _mend_aborted(fs: FileSystem, loaded: LoadedLog) -> None:
-    """Rebuild the transaction indexes that are damaged, and those that are lost although the note tells of them.
+    """Rebuild the transaction indexes that are damaged, and those that are lost although the note lists them.
 
     One that needs a batch which is damaged stays as it is: read_committed consumers cannot read the segment before that
     batch is repaired.
@@ -299,9 +300,9 @@ def _mend_aborted(fs: FileSystem, loaded: LoadedLog) -> None:
             rebuilt = rebuild_aborted(fs, list(loaded.segments), loaded.snapshots, segment)
             if rebuilt.gap:
                 logger.warning("%s, and it cannot be rebuilt from the log: %s", error, rebuilt.gap)
-                segment.hold_aborted(rebuilt.entries)
+                segment.aborts.hold(rebuilt.entries)
                 continue
-            segment.replace_aborted(rebuilt.entries)
+            segment.aborts.replace(rebuilt.entries)
             loaded.aborted_notes[segment.base_offset] = note_of(encode_aborted(rebuilt.entries))
             loaded.names_dirty = True
             logger.warning("%s: rebuilt from the log with %d aborted transactions", error, len(rebuilt.entries))

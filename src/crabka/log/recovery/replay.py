@@ -37,7 +37,7 @@ def replay_batch(state: ProducerStateManager, batch: Buffer, header: BatchHeader
 
 
 def replay_segment(state: ProducerStateManager, segment: Segment, *, start: int, end: int) -> None:
-    """Take the batches of a segment that lie in [start, end) into the producer state."""
+    """Apply the batches of a segment in [start, end) to the producer state."""
     for position, header in segment.headers(segment.load_indexes().offsets.floor_position(start)):
         if header.base_offset >= end:
             return

@@ -12,8 +12,9 @@ from crabka.errors import OperationError
 from crabka.formats.transaction_index import AbortedTransaction
 from crabka.log.recovery.cuts import LogCut
 from crabka.log.recovery.replay import rebuild_producer_state, replay_batch
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.indexes import IndexBuilder
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.records.header import (
     HEADER_SIZE,
     LOG_OVERHEAD,
@@ -41,7 +42,7 @@ class SegmentRecovery:
         self._context = context
         self._loaded = loaded
         self._config = config
-        # Compaction leaves holes between offsets; elsewhere a hole means that a lost write lies between.
+        # Compaction leaves holes between offsets; elsewhere a hole means a lost write.
         self._holes_allowed = config.compact
 
     def run(self, recovery_point: int) -> None:
@@ -53,7 +54,7 @@ class SegmentRecovery:
         rebuild_producer_state(
             loaded.producer_state, loaded.snapshots, segments, start=segments.first.base_offset, end=start
         )
-        # The checkpoint may tell of epochs that were truncated or lost; the batches tell the truth.
+        # The checkpoint may hold epochs that were truncated or lost; the batches are the truth.
         loaded.leader_epochs.truncate_from_end(start)
         expected = start
         for index in range(first, len(segments)):
@@ -104,7 +105,7 @@ class SegmentRecovery:
             size = position + header.size_in_bytes
             expected = header.next_offset
         segment.write_indexes(builder.finish())
-        segment.replace_aborted(aborted)
+        segment.aborts.replace(aborted)
         if size < segment.size and not reason:
             reason = self._fault(segment, size)
         return size, expected, reason

@@ -1,4 +1,4 @@
-"""A note beside the segments of a log: which of them have aborted transactions, and what their indexes must be.
+"""A file of a log: which of them have aborted transactions, and what their indexes must be.
 
     aborted-transactions-checkpoint, in the format of Kafka's checkpoints: `base_offset size_bytes crc32c`
 

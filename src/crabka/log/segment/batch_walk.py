@@ -1,7 +1,7 @@
 """Walking over a segment batch by batch with every check that bytes allow, past what is damaged.
 
 Recovery stops at the first batch that is wrong, because what follows a torn write was never acknowledged. Here the
-rest counts: a walk finds the next whole batch behind a damaged one. Works in bounded memory; writes nothing.
+rest counts: a walk finds the next whole batch after a damaged one. Works in bounded memory; writes nothing.
 """
 
 from __future__ import annotations
@@ -61,7 +61,7 @@ class WholeBatch(NamedTuple):
 
     @property
     def end(self) -> int:
-        """Behind its last byte."""
+        """After its last byte."""
         return self.position + len(self.data)
 
 
@@ -113,7 +113,7 @@ class BatchWalk:
             yield held[0]
 
     def _is_first_wrong(self, position: int, held: WholeBatch, before: _Place) -> bool:
-        """Return whether the batch at `position` fits behind what was before the held one, which made a jump."""
+        """Return whether the batch at `position` fits after the batch before the held one, which made a jump."""
         header = held.header
         if header.base_offset == before.offset and header.partition_leader_epoch == before.epoch:
             return False
@@ -158,7 +158,7 @@ class BatchWalk:
         return ""
 
     def _next_whole(self, position: int, place: _Place) -> WholeBatch | None:
-        """Return the first whole batch behind a damaged one."""
+        """Return the first whole batch after a damaged one."""
         by_length = self._by_own_length(position, place)
         if by_length is not None:
             return by_length

@@ -14,7 +14,7 @@ V = TypeVar("V")
 
 
 class Handle:
-    """An open file that closes when nobody refers to it any more.
+    """An open file that closes with its last reference.
 
     A plan for a read may outlive its file's place in the cache, or be carried out in a thread: the reference
     keeps the descriptor from being closed and reused below it.

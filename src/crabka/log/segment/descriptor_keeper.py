@@ -1,6 +1,6 @@
 """Syncs segments that are idle, in threads, so that they can give up their descriptors.
 
-Begins when more segments hold one than should (`OpenSegments`) and goes on until that is over. Nothing is acknowledged
+Begins when more segments hold one than should (`OpenSegments`) and repeats until that is over. Nothing is acknowledged
 by it and no recovery point moves: the bytes are durable a little earlier than a flush of the log would make them.
 """
 

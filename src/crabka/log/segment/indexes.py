@@ -104,7 +104,7 @@ def are_index_files_whole(fs: FileSystem, stem: str, indexes: SegmentIndexes) ->
 
 
 def write_end(fs: FileSystem, path: str, data: bytes, position: int) -> None:
-    """Write `data` at `position` and end the file behind it."""
+    """Write `data` at `position` and end the file there."""
     file = fs.open(path, create=True)
     try:
         if data:

@@ -1,15 +1,15 @@
 """Active segments that hold a descriptor, and which of them give it up when there are too many.
 
-A log that nobody writes to needs no open file: its active segment opens it again when it must (`Segment.handle`). So a
+A log without writes needs no open file: its active segment opens it again when it must (`Segment.handle`). So a
 node has far more partitions than descriptors.
 
 Only what is durable gives up its descriptor. The kernel reports a failed write-back to descriptors that were open when
 it happened; one that is opened later gets the report at most once, and none if the inode left the memory meanwhile. A
-file that was closed with unsynced bytes could therefore be "synced" later by a descriptor that has heard of nothing.
+file that was closed with unsynced bytes could therefore be "synced" later by a descriptor that does not know of them.
 So unsynced bytes keep their descriptor until an fsync of that very descriptor has succeeded (`DescriptorKeeper`).
 
 Nothing is noted on the way of an append: whether a segment was used shows in its size, and reads set a flag. A segment
-that was not used since the last look goes first (a second chance, as in the clock algorithm).
+that was not used since the last scan goes first (second chance, as in the clock algorithm).
 """
 
 from __future__ import annotations
@@ -85,7 +85,7 @@ class OpenSegments:
     def make_room(self) -> None:
         """Take descriptors from segments that are idle and durable, for one that is about to open its file.
 
-        Asks for syncs if these are not enough. Does nothing in other threads than the loop's: an append could be under
+        Requests syncs if these are not enough. Does nothing in other threads than the loop's: an append could be under
         way there.
         """
         if not self.is_crowded or threading.get_ident() != self._owner:

@@ -37,7 +37,7 @@ def scan_headers(file: File, position: int, end: int) -> Iterator[tuple[int, Bat
 def find_batch(
     read: Callable[[int, int], Buffer | None], position: int, end: int, offset: int
 ) -> tuple[int, BatchHeader | None] | None:
-    """Return where the first batch that ends at or after `offset` lies, looking from `position` on.
+    """Return the position of the first batch that ends at or after `offset`, searching from `position` on.
 
     The header is None when no such batch exists before `end`; the whole answer is None when `read` had to refuse.
     A position where no batch can begin, from a wrong index, makes the search start over at the begin of the file.

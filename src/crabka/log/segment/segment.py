@@ -1,15 +1,14 @@
 """One segment of a log: the `.log` file with its offset, time and transaction index.
 
-Owns the files of the segment and the positions in them. It does not know validation, producers or what other
-segments hold. The active segment keeps its indexes in memory and writes them when it is sealed or closed:
+Owns the files of the segment and the positions in them. It does not know validation, producers or the content of
+other segments. The active segment keeps its indexes in memory and writes them when it is sealed or closed:
 after a crash they are rebuilt from the batches anyway. Sealed segments load theirs on demand, into a bounded cache.
-An active segment that is idle and durable may give up its open file; `open_segments` says when and why only then.
+An active segment that is idle and durable may close its file; `open_segments` says when and why only then.
 """
 
 from __future__ import annotations
 
-from collections.abc import Callable, Iterator, Sequence
-from dataclasses import dataclass, field
+from collections.abc import Iterator, Sequence
 from typing import TYPE_CHECKING, Final
 
 from crabka.errors import CorruptDataError
@@ -22,68 +21,31 @@ from crabka.formats.file_names import (
     offset_name,
 )
 from crabka.formats.time_index import TimeIndexEntry
-from crabka.formats.transaction_index import (
-    WRONG_INDEX,
-    AbortedTransaction,
-    IndexNote,
-    decode_aborted,
-    encode_aborted,
-    note_of,
-)
-from crabka.log.partition.decompression import DecompressionBudget
-from crabka.log.recovery.cuts import CutStats
-from crabka.log.segment.caches import Handle, LruCache
-from crabka.log.segment.descriptors import MAX_SEALED
+from crabka.log.segment.aborted_index import AbortedIndex
+from crabka.log.segment.caches import Handle
 from crabka.log.segment.indexes import (
     IndexBuilder,
     SegmentIndexes,
     are_index_files_whole,
     load_index_files,
-    write_end,
     write_index_files,
 )
-from crabka.log.segment.open_segments import OpenSegments
 from crabka.log.segment.scan import scan_headers
 from crabka.records.header import NO_TIMESTAMP, BatchHeader
-from crabka.vfs import read_file
 
 if TYPE_CHECKING:
-    import random
-
     from crabka.config.topic import TopicConfig
-    from crabka.ids import TopicPartition
-    from crabka.ports import Buffer, FileSystem
+    from crabka.formats.transaction_index import AbortedTransaction, IndexNote
+    from crabka.log.segment.context import SegmentContext
+    from crabka.ports import Buffer
 
 NEVER: Final = 1 << 63
-
-
-@dataclass(slots=True)
-class SegmentContext:
-    """What all segments of a node share."""
-
-    fs: FileSystem
-    # Draws the jitter of rolls; without it there is none.
-    rng: random.Random | None = None
-    handles: LruCache[Handle] = field(default_factory=lambda: LruCache(MAX_SEALED))
-    indexes: LruCache[SegmentIndexes] = field(default_factory=lambda: LruCache(1024))
-    # What decompressed batches may hold at a time, over all logs.
-    decompression: DecompressionBudget = field(default_factory=DecompressionBudget)
-    open_segments: OpenSegments = field(default_factory=OpenSegments)
-    # Whether the node has a remote tier; without one no log is tiered, whatever its topic says.
-    tiering: bool = True
-    # What openings cut and rebuilt.
-    cuts: CutStats = field(default_factory=CutStats)
-    # Called with a log, the base offset of a segment that was found damaged, and what is wrong with it.
-    report_damage: Callable[[TopicPartition, int, str], None] = lambda _log, _base_offset, _reason: None
-    # Called with a path (file or directory) and the time from which it may be removed.
-    schedule_deletion: Callable[[str, int], None] = lambda _path, _due_ms: None
 
 
 class Segment:
     """A run of batches in one file. `size` is the end of the last whole batch."""
 
     __slots__ = (
-        "_aborted",
         "_bytes_since_entry",
         "_context",
         "_directory",
@@ -91,12 +53,11 @@ class Segment:
         "_handle",
         "_indexes",
         "_last_offset",
-        "_noted",
         "_persisted",
         "_pinned",
         "_roll_wait_ms",
         "_was_read",
-        "aborted_unsure",
+        "aborts",
         "base_offset",
         "created_ms",
         "full",
@@ -129,22 +90,18 @@ class Segment:
         self._bytes_since_entry = 0
         # Of an active segment: None while it is idle. Bytes that are not durable have an open file.
         self._handle: Handle | None = None
-        # How much of an active segment is known to be durable; -1 if nobody knows.
+        # How much of an active segment is known to be durable; -1 if that is not known.
         self._durable_size = -1
-        # An active segment was read since `was_used` was asked.
+        # An active segment was read since the last call of `was_used`.
         self._was_read = False
         # An active segment has them, and no other.
         self._indexes: SegmentIndexes | None = None
         # Index entries that the files hold already.
         self._persisted = (0, 0)
-        self._aborted: list[AbortedTransaction] | None = None
-        # Size and checksum that the transaction index had when it was last known to be right, None if never.
-        self._noted: IndexNote | None = None
-        # Aborted transactions may be missing, because a batch that tells of them is damaged.
-        self.aborted_unsure = False
+        self.aborts = AbortedIndex(context, directory, base_offset)
         # The file and indexes of a segment whose name belongs to another one now.
         self._pinned: tuple[Handle, SegmentIndexes] | None = None
-        # Known once a sealed segment was asked for it.
+        # Known after the first call of `last_offset` on a sealed segment.
         self._last_offset: int | None = None
 
     # -- files -----------------------------------------------------------------------------------------------
@@ -195,7 +152,7 @@ class Segment:
         return self._durable_size == self.size
 
     def was_used(self, seen_size: int) -> bool:
-        """Return whether an active segment was read or appended to since it had that size and was asked last."""
+        """Return whether an active segment was read since the last call, or has another size than it had then."""
         was_read, self._was_read = self._was_read, False
         return was_read or self.size != seen_size
 
@@ -211,13 +168,13 @@ class Segment:
                 self.rest()
 
     def rest(self) -> None:
-        """Give up the descriptor of an active segment if all its bytes are durable. Readers keep what they hold."""
+        """Close the file of an active segment if all its bytes are durable. Readers keep their handles."""
         if self._handle is not None and self._durable_size == self.size:
             self._handle = None
             self._context.open_segments.discard(self)
 
     def sync_and_rest(self) -> None:
-        """Make the bytes of an active segment durable and give up the descriptor. Waits for the disk; OSError."""
+        """Make the bytes of an active segment durable and close its file. Waits for the disk; raises OSError."""
         handle = self._handle
         if handle is not None:
             size = self.size
@@ -231,7 +188,7 @@ class Segment:
         self._context.open_segments.add(self)
         return handle
 
-    def _let_go(self) -> None:
+    def _deactivate(self) -> None:
         """Be no longer active."""
         self._context.open_segments.discard(self)
         self._indexes = self._handle = None
@@ -239,19 +196,19 @@ class Segment:
     # -- names -----------------------------------------------------------------------------------------------
 
     def pin(self) -> None:
-        """Hold on to file and indexes: readers go on although the name is about to belong to another segment."""
+        """Keep file and indexes for readers: the name is about to belong to another segment."""
         self.aborted()
         self._pinned = (self.handle(), self.indexes())
 
     def move(self, directory: str) -> None:
         """Follow a rename of the log directory."""
         self.forget_cached()
-        self._directory = directory
+        self._directory = self.aborts.directory = directory
 
     def rehome(self, directory: str, active: Handle | None = None) -> None:
-        """Go on in another directory that holds the same bytes; `active` is the file there that appends go to.
+        """Continue in another directory that holds the same bytes; `active` is the file there that appends go to.
 
-        Of the indexes of an active segment only those in memory count: their files are written anew.
+        The index files of an active segment are rewritten from those in memory.
         """
         self.move(directory)
         if active is not None:
@@ -286,7 +243,7 @@ class Segment:
         self.read_max_timestamp()
 
     def configure(self, config: TopicConfig) -> None:
-        """Take over the settings that appending needs."""
+        """Use the settings of the topic that appends need."""
         self.index_interval_bytes = config.index_interval_bytes
         self.max_index_bytes = config.effective_segment_index_bytes
         self.full = self.indexes().is_full(self.max_index_bytes)
@@ -297,7 +254,7 @@ class Segment:
             break
 
     def _start_roll_wait(self, first_timestamp: int) -> None:
-        # Kafka compares later timestamps with that of the first batch; without one it goes by the clock.
+        # Kafka compares later timestamps with that of the first batch; without one it uses the clock.
         if first_timestamp >= 0:
             self.roll_timestamp = first_timestamp + self._roll_wait_ms
         else:
@@ -307,12 +264,12 @@ class Segment:
         """Write the indexes and keep the file only in the cache from now on."""
         self.persist_indexes(final=True)
         indexes, handle = self._indexes, self._handle
-        self._noted = self.noted
+        self.aborts.expect(self.noted)
         if indexes is not None:
             self._context.indexes.put(self.log_path, indexes)
         if handle is not None:
             self._context.handles.put(self.log_path, handle)
-        self._let_go()
+        self._deactivate()
 
     @property
     def is_active(self) -> bool:
@@ -320,14 +277,14 @@ class Segment:
         return self._indexes is not None
 
     def close(self) -> None:
-        """Let go of files and indexes without writing anything."""
+        """Close the files and drop the indexes without writing anything."""
         self.forget_cached()
-        self._let_go()
+        self._deactivate()
 
     # -- appending -------------------------------------------------------------------------------------------
 
     def append(self, buffers: Sequence[Buffer] | None, size: int, last_offset: int, max_timestamp: int) -> None:
-        """Write one batch at the end, unless it lies there already (None). On OSError the segment is as before."""
+        """Write one batch at the end, unless it is there already (None). On OSError the segment is as before."""
         position = self.size
         handle, indexes = self._handle, self._indexes
         if indexes is None:
@@ -348,16 +305,6 @@ class Segment:
             self.full = indexes.is_full(self.max_index_bytes)
             self._bytes_since_entry = 0
         self._bytes_since_entry += size
-
-    def append_aborted(self, entry: AbortedTransaction) -> None:
-        """Add an aborted transaction whose marker lies in this segment, in the file at once."""
-        entries = self.aborted()
-        if self.aborted_unsure:
-            entries.append(entry)
-            return
-        size_bytes = len(encode_aborted(entries))
-        write_end(self._context.fs, self.stem + TXN_INDEX_SUFFIX, encode_aborted([entry]), size_bytes)
-        entries.append(entry)
 
     # -- indexes ---------------------------------------------------------------------------------------------
 
@@ -403,64 +350,18 @@ class Segment:
         self._persisted = write_index_files(self._context.fs, self.stem, indexes, self._persisted)
 
     def aborted(self) -> list[AbortedTransaction]:
-        """Return the aborted transactions whose markers lie in this segment.
-
-        Raises CorruptDataError if the file is damaged, or not the one that was noted.
-        """
-        if self._aborted is None:
-            entries = self.read_aborted()
-            self._noted = note_of(encode_aborted(entries))
-            self._aborted = entries
-        return self._aborted
-
-    def read_aborted(self) -> list[AbortedTransaction]:
-        """Return what the file of the transaction index holds now. Raises as `aborted`."""
-        path = self.stem + TXN_INDEX_SUFFIX
-        try:
-            data = read_file(self._context.fs, path)
-        except FileNotFoundError:
-            data = b""
-        entries = decode_aborted(data, path)
-        if self._noted is not None and self._noted != note_of(data):
-            raise CorruptDataError(path, f"transaction index of {len(data)} bytes, noted were {self._noted.size_bytes}")
-        return entries
+        """Return the aborted transactions whose markers are in this segment. Raises CorruptDataError."""
+        return self.aborts.entries()
 
     @property
     def noted(self) -> IndexNote | None:
         """Size and checksum of the transaction index, None if they are not known."""
-        if self.aborted_unsure:
-            return WRONG_INDEX
-        if self._aborted is not None and self._indexes is not None:
-            return note_of(encode_aborted(self._aborted))
-        return self._noted
-
-    def note_aborted(self, noted: IndexNote | None) -> None:
-        """Expect a transaction index of this size and checksum from now on."""
-        self._noted = noted
+        return self.aborts.noted(is_active=self._indexes is not None)
 
     def forget_aborted(self) -> None:
-        """Read the transaction index from its file when it is needed next."""
-        if self._indexes is None and self._pinned is None and not self.aborted_unsure:
-            self._aborted = None
-
-    def hold_aborted(self, entries: list[AbortedTransaction]) -> None:
-        """Take these for the aborted transactions in memory only: a damaged batch may hide others.
-
-        The file and what is noted of it stay wrong, so that the next start sees to it as well.
-        """
-        self._aborted = entries
-        self.aborted_unsure = True
-
-    def replace_aborted(self, entries: list[AbortedTransaction]) -> None:
-        """Rewrite the transaction index; without entries there is no file."""
-        self._aborted = entries
-        content = encode_aborted(entries)
-        self._noted = note_of(content)
-        self.aborted_unsure = False
-        if entries:
-            write_end(self._context.fs, self.stem + TXN_INDEX_SUFFIX, content, 0)
-        elif self._context.fs.exists(self.stem + TXN_INDEX_SUFFIX):
-            self._context.fs.unlink(self.stem + TXN_INDEX_SUFFIX)
+        """Read the transaction index of a sealed segment from its file when it is needed next."""
+        if self._indexes is None and self._pinned is None:
+            self.aborts.forget()
 
     # -- looking inside --------------------------------------------------------------------------------------
 
@@ -493,14 +394,14 @@ class Segment:
         return TimeIndexEntry(self.max_timestamp, self.max_timestamp_offset)
 
     def largest_timestamp(self) -> int:
-        """Return the time that retention goes by: the largest timestamp, else when the file was last changed."""
+        """Return the time for retention: the largest timestamp, else when the file was last changed."""
         timestamp = self.read_max_timestamp().timestamp
         return timestamp if timestamp >= 0 else self._context.fs.stat(self.log_path).modified_ms
 
     def last_offset(self) -> int:
         """Return the last offset in a sealed segment; one less than the base offset if it is empty.
 
-        Compaction may have taken the last batches, so the next segment's base does not tell it.
+        Compaction may have removed the last batches, so it does not follow from the next segment's base offset.
         """
         if self._last_offset is None:
             self._last_offset = self.base_offset - 1
@@ -510,7 +411,7 @@ class Segment:
 
     def reaches(self, offset: int) -> bool:
         """Return whether a sealed segment has a batch that ends at or after `offset`."""
-        # Only behind the last index entry must the batches be asked.
+        # Only after the last index entry must the batches be read.
         return self.size > 0 and (offset <= self.indexes().offsets.last_offset or offset <= self.last_offset())
 
     def position_of(self, offset: int) -> tuple[int, BatchHeader] | None:
@@ -520,12 +421,12 @@ class Segment:
                 return position, header
         return None
 
-    # -- shrinking -------------------------------------------------------------------------------------------
+    # -- truncation and deletion ---------------------------------------------------------------------------
 
     def truncate(self, end_offset: int) -> int:
         """Cut the active segment before the first batch that reaches `end_offset`, and its indexes with it.
 
-        Returns where the segment ends then: lower than asked for if that lay inside a batch.
+        Returns the new end of the segment: lower than `end_offset` if that lay inside a batch.
         """
         found = self.position_of(end_offset)
         if found is None or self._indexes is None:
@@ -542,34 +443,28 @@ class Segment:
         self._indexes.times.truncate(end_offset)
         self._persisted = (0, 0)
         self._bytes_since_entry = 0
-        self._keep_aborted([entry for entry in self.aborted() if entry.last_offset < end_offset])
+        self.aborts.truncate(end_offset)
         self.max_timestamp, self.max_timestamp_offset = self._indexes.times.last
         for _, header in self.headers(self._indexes.offsets.last_position):
-            # Batches behind the last entry are in no index.
+            # Batches after the last entry are in no index.
             if header.max_timestamp > self.max_timestamp:
                 self.max_timestamp, self.max_timestamp_offset = header.max_timestamp, header.last_offset
         return end_offset
-
-    def _keep_aborted(self, entries: list[AbortedTransaction]) -> None:
-        if self.aborted_unsure:
-            self.hold_aborted(entries)
-        else:
-            self.replace_aborted(entries)
 
     def empty_indexes(self) -> SegmentIndexes:
         """Return indexes without entries."""
         return SegmentIndexes.empty(self.base_offset)
 
     def delete_now(self) -> None:
-        """Remove the files of a segment that nobody reads."""
+        """Remove the files of a segment that has no readers."""
         for path in self.existing_paths():
             self._context.fs.unlink(path)
-        self._let_go()
+        self._deactivate()
 
     def delete_later(self, due_ms: int) -> None:
-        """Rename the files to `.deleted` and hand them over for removal."""
+        """Rename the files to `.deleted` and schedule their removal."""
         for path in self.existing_paths():
             self._context.fs.rename(path, path + DELETED_SUFFIX)
             self._context.schedule_deletion(path + DELETED_SUFFIX, due_ms)
         self.forget_cached()
-        self._let_go()
+        self._deactivate()

@@ -120,7 +120,7 @@ def _undo(fs: FileSystem, directory: str, stem: str, names: Collection[str]) -> 
         for state in (CLEANED_SUFFIX, SWAP_SUFFIX):
             if stem + suffix + state in names:
                 fs.unlink(f"{directory}/{stem}{suffix}{state}")
-    # An index file must not survive the name that tells that it is worthless.
+    # An index file must not survive the name that marks it as worthless.
     fs.fsync_dir(directory)
     fs.unlink(f"{directory}/{stem}{LOG_SUFFIX}{CLEANED_SUFFIX}")
 
@@ -147,7 +147,7 @@ def _complete_indexes(fs: FileSystem, directory: str, stem: str, names: Collecti
 
 
 def _next_offset(fs: FileSystem, path: str) -> int:
-    """Return the offset behind the last batch of a log file, 0 if it is empty."""
+    """Return the offset after the last batch of a log file, 0 if it is empty."""
     file = fs.open(path, read_only=True)
     try:
         end = 0

@@ -35,7 +35,7 @@ class RebuiltAborted(NamedTuple):
 def rebuild_aborted(
     fs: FileSystem, segments: Sequence[Segment], snapshots: ProducerSnapshots, segment: Segment
 ) -> RebuiltAborted:
-    """Return the aborted transactions whose markers lie in `segment`, one of the `segments` of a log, in order."""
+    """Return the aborted transactions whose markers are in `segment`, one of the `segments` of a log, in order."""
     bases = [each.base_offset for each in segments]
     first = bases[0]
     state = ProducerStateManager()

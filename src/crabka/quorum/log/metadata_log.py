@@ -25,9 +25,10 @@ from crabka.formats.file_names import (
 from crabka.kraft.log_view import OffsetAndEpoch
 from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.log.segment.caches import Handle
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.indexes import IndexBuilder, SegmentIndexes
 from crabka.log.segment.scan import scan_headers
-from crabka.log.segment.segment import Segment, SegmentContext
+from crabka.log.segment.segment import Segment
 from crabka.quorum.healing.check import SegmentsTarget, SegmentTarget, WrongIndexes
 from crabka.quorum.log.durable_end import DurableEnd
 from crabka.quorum.log.epoch_runs import WrongRun

@@ -19,7 +19,8 @@ from crabka.quorum.log.survey import StoredBatch, read_segment
 from crabka.records.header import HEADER_SIZE, MAGIC_V2, BatchHeader, crc_valid, iter_headers, parse_header
 
 if TYPE_CHECKING:
-    from crabka.log.segment.segment import Segment, SegmentContext
+    from crabka.log.segment.context import SegmentContext
+    from crabka.log.segment.segment import Segment
     from crabka.ports import Buffer
 
 

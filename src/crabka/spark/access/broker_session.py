@@ -1,6 +1,6 @@
-"""Blocking questions to a cluster: topics, offsets, leader epochs, configs and raw fetches.
+"""Blocking requests to a cluster: topics, offsets, leader epochs, configs and raw fetches.
 
-A loop thread of its own, closed with the session; for drivers and executors, which have no loop.
+Drivers and executors have no event loop, so a session runs one in a thread, and closes it.
 """
 
 from __future__ import annotations
@@ -75,7 +75,7 @@ class BrokerSession:
             self._stop_threads()
 
     def run(self, use: Callable[[Cluster], Awaitable[T]]) -> T:
-        """Run something asynchronous with the cluster."""
+        """Run a coroutine with the cluster."""
 
         async def call() -> T:
             return await use(self._cluster)
@@ -132,9 +132,9 @@ class BrokerSession:
     ) -> FetchAnswer:
         """Fetch raw batches of one partition from its leader; without a timeout in that of the client's properties.
 
-        An answer that only says that metadata is old has been dealt with: it comes back without records and may be
-        asked for again. Raises ClientNetworkError if the leader cannot be reached, and TopicChangedError if the topic
-        does not have the given id any more.
+        If the answer says that metadata is old, the metadata is dropped and the answer is returned without records; the
+        caller may fetch again. Raises ClientNetworkError if the leader cannot be reached, and TopicChangedError if the
+        topic does not have the given id any more.
         """
 
         async def ask(cluster: Cluster) -> FetchAnswer:
@@ -170,7 +170,7 @@ class BrokerSession:
 
 def _require_id(topic: str, found: uuid.UUID, wanted: str | None) -> None:
     if wanted is not None and found != ZERO_UUID and uuid_to_text(found) != wanted:
-        raise TopicChangedError(f"the topic {topic} was deleted and created anew: its id is not {wanted} any more")
+        raise TopicChangedError(f"the topic {topic} was deleted and created anew: its id is no longer {wanted}")
 
 
 def _timeout_ms(properties: Mapping[str, str]) -> int:

@@ -43,7 +43,7 @@ class ListedObject(Protocol):
 
     @property
     def modified_ms(self) -> int:
-        """When it came. Raises ObjectMissingError, RemoteBackendError."""
+        """When it was written. Raises ObjectMissingError, RemoteBackendError."""
         ...
 
 
@@ -52,7 +52,7 @@ class TierStore(Protocol):
 
     @property
     def location(self) -> str:
-        """How messages call the tier."""
+        """The name of the tier in messages."""
         ...
 
     def get_range(self, key: str, span: range) -> memoryview:
@@ -103,7 +103,7 @@ def open_tier_store(uri: str, settings: Mapping[str, str]) -> TierStore:
             from crabka.remote.backends.azure import AzureConfig
 
             return AzureConfig.from_settings(given, OsFileSystem()).open()
-    raise ConfigError(f"{uri} is no tier that can be read")
+    raise ConfigError(f"{uri} is not a readable tier")
 
 
 class _ListedFile:
@@ -133,7 +133,7 @@ class _ListedFile:
 
 
 class DirectoryTierStore:
-    """A tier in a directory, read without a library between: plans of many segments ask for many small things."""
+    """A tier in a directory, read directly: plans of many segments read many small files."""
 
     def __init__(self, root: str) -> None:
         self.location = root
@@ -229,7 +229,7 @@ def _is_partition(name: str) -> bool:
 
 
 def ask_tier_uri(session: BrokerSession) -> str | None:
-    """Return the address of the tier; None if the cluster has none or does not say."""
+    """Return the address of the tier; None if the cluster has none or does not publish it."""
     try:
         return tier_uri_of(session.broker_configs())
     except OperationError:
@@ -237,7 +237,7 @@ def ask_tier_uri(session: BrokerSession) -> str | None:
 
 
 def tier_uri_of(configs: Mapping[str, str | None]) -> str | None:
-    """Return the address that a broker's settings amount to; None if they do not say enough."""
+    """Return the address in a broker's settings; None if they are not sufficient."""
     kind = configs.get(CLASS_NAME)
     found = {
         name.removeprefix(SETTING_PREFIX): value

@@ -47,7 +47,7 @@ class AbortedTransactions:
         return bool(self._open.get(producer_id))
 
     def end_at_marker(self, producer_id: int, offset: int) -> None:
-        """Take note of an abort marker: it ends the producer's transactions that began before it."""
+        """Record an abort marker: it ends the producer's transactions that began before it."""
         begun = self._open.get(producer_id, [])
         ended = [(first, offset) for first in begun if first <= offset]
         if ended:

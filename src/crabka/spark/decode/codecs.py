@@ -120,8 +120,8 @@ def _unlz4(data: memoryview, output: Bytes) -> int:
 def _unlz4_blocks(data: memoryview, output: Bytes) -> int | None:
     """Decompress the blocks of one plain frame one by one, which takes a third of the time of the general way.
 
-    The checksums inside the frame are left alone: that of the batch covers all of them. Returns None for whatever is
-    out of the ordinary, also for broken data and too little room: the general way knows what to say.
+    The checksums inside the frame are left alone: that of the batch covers all of them. Returns None for other
+    frames, for broken data and for too little room: the general way reports these.
     """
     if len(data) < _LZ4_HEADER_BYTES or bytes(data[:4]) != _LZ4_MAGIC:
         return None
@@ -129,14 +129,14 @@ def _unlz4_blocks(data: memoryview, output: Bytes) -> int | None:
     if flags & _LZ4_PLAIN_MASK != _LZ4_PLAIN_FLAGS:
         return None
     position = _LZ4_HEADER_BYTES + (_LZ4_CONTENT_SIZE_BYTES if flags & _LZ4_CONTENT_SIZE_FLAG else 0)
-    behind_block = _LZ4_CHECKSUM_BYTES if flags & _LZ4_BLOCK_CHECKSUM_FLAG else 0
-    behind_blocks = _LZ4_CHECKSUM_BYTES if flags & _LZ4_CONTENT_CHECKSUM_FLAG else 0
+    after_block = _LZ4_CHECKSUM_BYTES if flags & _LZ4_BLOCK_CHECKSUM_FLAG else 0
+    after_blocks = _LZ4_CHECKSUM_BYTES if flags & _LZ4_CONTENT_CHECKSUM_FLAG else 0
     used = 0
     while position + _LZ4_LENGTH.size <= len(data):
         (length,) = _LZ4_LENGTH.unpack_from(data, position)
         position += _LZ4_LENGTH.size
         if length == 0:
-            return used if position + behind_blocks == len(data) else None
+            return used if position + after_blocks == len(data) else None
         end = position + (length & ~_LZ4_STORED_FLAG)
         if end > len(data):
             return None
@@ -145,7 +145,7 @@ def _unlz4_blocks(data: memoryview, output: Bytes) -> int | None:
             used += (_copy if length & _LZ4_STORED_FLAG else _unlz4_block)(block, output[used:])
         except (cramjam.DecompressionError, OutputFullError):
             return None
-        position = end + behind_block
+        position = end + after_block
     return None
 
 
@@ -181,7 +181,7 @@ class Arena:
         return self._buffer[: self._used]
 
     def clear(self) -> None:
-        """Begin anew. What was made large for a single batch is given back."""
+        """Start again. A buffer that was enlarged for a single batch is released."""
         self._used = 0
         if len(self._buffer) > self._soft_max_bytes:
             self._buffer = np.empty(self._soft_max_bytes, np.uint8)

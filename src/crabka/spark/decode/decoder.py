@@ -1,7 +1,7 @@
 """The decoder: stored bytes in, Arrow batches out.
 
-What columns are not asked for is not looked at: with topic, partition and offset alone, batches without gaps are not
-even decompressed. Rows are those of the offsets asked for; control batches give none.
+Only the wanted columns are decoded: with topic, partition and offset alone, batches without gaps are not even
+decompressed. Rows are those of the wanted offsets; control batches give none.
 """
 
 from __future__ import annotations

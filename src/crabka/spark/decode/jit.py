@@ -76,7 +76,7 @@ def _build_cached(function: Callable[..., Any], signature: Any, directory: Path)
             _give_file(function, directory)
             return _build(function, signature, cache=True)
         except Exception as error:  # noqa: BLE001 - unpickling damaged bytes may raise anything
-            logger.warning("machine code of %s in %s is of no use: %r", function.__name__, directory, error)
+            logger.warning("machine code of %s in %s cannot be used: %r", function.__name__, directory, error)
             _remove_code(function, directory)
             if isinstance(error, OSError):
                 break  # a full disk would only fail the next compilation, too

@@ -1,4 +1,4 @@
-"""Hides the time that compiled code takes to come up."""
+"""Loads compiled code ahead of its first use."""
 
 from __future__ import annotations
 

@@ -1,8 +1,8 @@
 """Scrubs a whole tier in parallel: all that `crabka tier fsck` checks, with the segments read by Spark tasks.
 
-With a cluster its metadata says what has to be in the tier, and what brokers change meanwhile is no fault. Without one
-the objects alone count: segments that are not complete are reported once their last object is older than the grace
-period, and nothing is known of states and orphans. What changed while the tier was read is no fault in either case.
+With a cluster its metadata says what the tier must have, and changes by brokers meanwhile are no faults. Without one
+the objects alone count: incomplete segments are reported when their last object is older than the grace period, and
+states and orphans are unknown. What changed while the tier was read is no fault in either case.
 """
 
 from __future__ import annotations
@@ -24,8 +24,8 @@ from crabka.runtime import SystemClock, real_runtime
 from crabka.spark.access.tier_store import open_tier_store
 from crabka.spark.jobs.scrub_tasks import ScrubTasks
 from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierCatalog
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession
@@ -58,7 +58,7 @@ class AuditOptions:
 
 
 class NoProgress:
-    """Shows nothing."""
+    """Ignores progress."""
 
     def metadata(self, done: int, total: int) -> None:
         """Events of the metadata topic."""

@@ -1,6 +1,6 @@
-"""What the headers of batches in a tier say: codecs, stored bytes, and how long records took to get there.
+"""Sums over the headers of batches in a tier: codecs, stored bytes, and the time from event to tier.
 
-Runs in tasks: the bytes of a range stream by once, and what is kept is one sum per topic, day and codec.
+Runs in tasks: the bytes of a range are read once, and one sum per topic, day and codec is kept.
 """
 
 from __future__ import annotations

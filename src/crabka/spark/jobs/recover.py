@@ -1,7 +1,7 @@
-"""Reads from a bucket alone what a broker has to know to serve the topics in it again.
+"""Reads from a bucket alone what a broker needs to serve its topics again.
 
 Only names and small objects are read: the ends of segments, and of each partition's newest segment the leader epochs
-and the producers. Writing a data dir from the result is the business of the node, which Spark code does not know.
+and the producers. The node writes a data dir from the result; Spark code does not know the node.
 """
 
 from __future__ import annotations
@@ -17,8 +17,8 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata, TopicIdP
 from crabka.spark.access.tier_store import ObjectMissingError, open_tier_store
 from crabka.spark.errors import TierReadError
 from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart, choose_parts, epoch_ends_of
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 
 def plan_recovery(
@@ -29,7 +29,7 @@ def plan_recovery(
     partition_counts: Mapping[str, int] | None = None,
     storage: Mapping[str, str] | None = None,
 ) -> RecoveryPlan:
-    """Return what there is to recover of the topics that are wanted.
+    """Return what can be recovered of the wanted topics.
 
     `topic_ids` chooses among topics of one name, `partition_counts` names topics with more partitions than the tier
     knows, `storage` has further settings of the store. Raises ConfigError, TierReadError, RemoteBackendError.

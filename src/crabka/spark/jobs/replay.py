@@ -1,7 +1,7 @@
 """Writes a range of a tier, or rows of a DataFrame, to a topic, exactly once.
 
 One task per source partition, since the rows of a partition stay in order. Keys, headers and timestamps are kept.
-A replay is known by its name: run again under the same name it goes on where the last committed transaction ended.
+A replay is identified by its name: run again under the same name it continues after the last committed transaction.
 """
 
 from __future__ import annotations
@@ -68,7 +68,7 @@ def replay_topic(spark: SparkSession, source: Mapping[str, str], target: ReplayT
         given[_ISOLATION] = "read_committed"
     options = SourceOptions.parse(given, streaming=False)
     if options.where:
-        raise ConfigError(f"{WHERE} has no place here: a replay goes by offsets")
+        raise ConfigError(f"{WHERE} is not allowed here: a replay goes by offsets")
     plan = plan_read(options)
     topics = sorted({topic for topic, _ in plan.ranges})
     if len(topics) != 1:
@@ -225,7 +225,7 @@ def _row_task(target: ReplayTarget, identity: SourceIdentity) -> ArrowTask:
 
 
 def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.RecordBatch]]:
-    """Yield parts of batches that are of one partition."""
+    """Yield parts of batches with rows of one partition each."""
     for batch in batches:
         partitions = batch.column("partition").to_pylist()
         start = 0
@@ -236,7 +236,7 @@ def _by_partition(batches: Iterable[pa.RecordBatch]) -> Iterator[tuple[int, pa.R
 
 
 def write_rows(writer: ReplayWriter, read: Iterable[list[ReplayRow]], target: ReplayTarget) -> int:
-    """Write rows whose end is only known when it comes, and return how many were not there yet."""
+    """Write rows up to an end that is not known before, and return how many were new."""
     count = 0
     for rows, _end in in_transactions(read, target, _UNKNOWN_END):
         if rows:
@@ -245,7 +245,7 @@ def write_rows(writer: ReplayWriter, read: Iterable[list[ReplayRow]], target: Re
 
 
 def result_batch(partition: int, records: int, next_offset: int) -> pa.RecordBatch:
-    """Return what a task answers for a partition."""
+    """Return the result of a task for a partition."""
     import pyarrow as pa
 
     return pa.RecordBatch.from_arrays(
@@ -255,7 +255,7 @@ def result_batch(partition: int, records: int, next_offset: int) -> pa.RecordBat
 
 
 def replayed(frame: DataFrame, target: ReplayTarget, *, has_progress: bool) -> list[ReplayedPartition]:
-    """Run the tasks and return what they answer."""
+    """Run the tasks and return their results."""
     found = sorted(
         (ReplayedPartition(row["partition"], row["records"], row["next_offset"]) for row in collect_rows(frame)),
         key=lambda each: each.partition,

@@ -1,6 +1,6 @@
 """Writes a table that `crabka lake sync` made with raw values back to a topic, exactly once.
 
-Tasks read the files of the table themselves, as those that wrote them: Spark needs no library for the store or for the
+Tasks read the files of the table themselves, with the code that wrote them: Spark needs no library for the store or the
 format. A first job finds out which partitions of the topic a file has, since compaction mixes them; a second one has a
 task for each partition, which merges its files by offset.
 """
@@ -49,7 +49,7 @@ _MAX_TASKS: Final = 1_000
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class FilePart:
-    """What a file of a table has of one partition: from the least to the greatest offset, and whether in order.
+    """The rows of one partition in a file: least and greatest offset, and whether the rows are in order.
 
     `constant` is the value of the column by which the table is partitioned, which may be in no file.
     """

@@ -2,7 +2,7 @@
 
 Each partition has a transactional id of its own: a second attempt fences the first. How far the source was read is
 committed to a group in the same transaction as the rows, under the partition of the target with the same number, with
-the identity of the source beside it. An attempt asks for it after it has fenced the others, and goes on from there.
+the identity of the source beside it. An attempt reads it after fencing the others, and continues from there.
 """
 
 from __future__ import annotations
@@ -89,7 +89,7 @@ class SourceIdentity:
     topic_id: str | None
 
     def text(self, witness: BatchWitness | None = None) -> str:
-        """Return what stands beside the committed offset; the witness is of a batch before it."""
+        """Return the metadata of the committed offset; the witness is of a batch before it."""
         identity: dict[str, Any] = {"replay": self.topic, "id": self.topic_id}
         return json.dumps(identity if witness is None else identity | {"witness": list(witness)})
 
@@ -109,7 +109,7 @@ class SourceIdentity:
 
 
 def committed_witness(committed: GroupOffset) -> Chain:
-    """Return the witness that stands beside progress; earlier versions left none."""
+    """Return the witness in the metadata of progress; earlier versions wrote none."""
     try:
         return chains_from_json({"0": [json.loads(committed.metadata)["witness"]]})[0]
     except (ValueError, KeyError, TypeError, ConfigError):
@@ -150,7 +150,7 @@ class ReplayWriter:
     def write(self, rows: Sequence[ReplayRow], end_offset: int) -> int:
         """Write rows in one transaction and note that all offsets below the end are done; return how many were new.
 
-        What an earlier attempt has written is passed over.
+        What an earlier attempt has written is skipped.
         """
         fresh = [row for row in rows if row.offset >= self.next_offset]
         if end_offset <= self.next_offset:

@@ -58,7 +58,7 @@ def tier_stats(spark: SparkSession, source: Mapping[str, str]) -> list[TopicDay]
         given[_ISOLATION] = "read_committed"
     options = SourceOptions.parse(given, streaming=False)
     if options.where:
-        raise ConfigError(f"{WHERE} has no place here: statistics are of whole batches")
+        raise ConfigError(f"{WHERE} is not allowed here: statistics are of whole batches")
     plan = plan_read(options)
     with open_context(options) as context:
         uri = tier_address(options, context.session)

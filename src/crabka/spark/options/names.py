@@ -58,12 +58,12 @@ STOCK_NAMES: Final = (
     *(MAX_TRIGGER_DELAY, POLL_TIMEOUT_MS, NUM_RETRIES, RETRY_INTERVAL_MS, GROUP_ID_PREFIX),
     *(METADATA_CACHE_TTL_MS, SINK_TOPIC),
 )
-"""Those of Spark's own Kafka source."""
+"""Names of Spark's own Kafka source."""
 OWN_NAMES: Final = (
     *(ISOLATION_LEVEL, TIER_URI, TIER_METADATA, TIER_SNAPSHOT, TIER_TOPIC_ID),
     *(READ_MODE, WHERE, MAX_TASKS, ON_CORRUPT, COMMIT_GROUP, POSITION_LOCATION),
 )
-"""Those that only this source has."""
+"""Names that only this source has."""
 CANONICAL: Final[Mapping[str, str]] = {name.lower(): name for name in (*STOCK_NAMES, *OWN_NAMES)}
 WITHOUT_EFFECT: Final = frozenset({SINK_TOPIC, GROUP_ID_PREFIX, METADATA_CACHE_TTL_MS})
 """Options of Spark's source that are accepted and change nothing here."""
@@ -78,7 +78,7 @@ EFFECTIVE_CLIENT_FAMILIES: Final = ("sasl.", "ssl.")
 def by_canonical_name(given: Mapping[str, str]) -> tuple[dict[str, str], dict[str, str], dict[str, str]]:
     """Return the source's own options, Kafka's client properties and the storage's settings, without prefixes.
 
-    Raises ConfigError for an option that is not known; it names the nearest one.
+    Raises ConfigError for an unknown option, with the nearest known one.
     """
     options: dict[str, str] = {}
     client: dict[str, str] = {}
@@ -92,7 +92,7 @@ def by_canonical_name(given: Mapping[str, str]) -> tuple[dict[str, str], dict[st
         elif lowered.startswith(STORAGE_PREFIX):
             storage[lowered.removeprefix(STORAGE_PREFIX)] = value
         else:
-            raise ConfigError(f"{key} is no option of the source{_hint(lowered)}")
+            raise ConfigError(f"{key} is not an option of the source{_hint(lowered)}")
     return options, client, storage
 
 
@@ -160,7 +160,7 @@ class OptionValues:
         # More digits than any number of Java has would be refused by int() itself.
         number = int(value) if len(value) < 100 else _MAX_LONG + 1
         if not -(1 << (bits - 1)) <= number < 1 << (bits - 1):
-            raise ConfigError(f"{name} is a whole number of {bits} bits, which {_shown_value(value)} is too large for")
+            raise ConfigError(f"{name} is a whole number of {bits} bits, and {_shown_value(value)} is too large")
         return number
 
     def positive(self, name: str, *, bits: int = 64) -> int | None:

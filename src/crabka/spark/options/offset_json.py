@@ -1,6 +1,6 @@
 """Offsets and partitions as JSON, in the form of Spark's Kafka source: topic -> partition -> number.
 
-Checkpoints hold this form, so that a query can go on with the other source.
+Checkpoints hold this form, so that a query can continue with either source.
 """
 
 from __future__ import annotations

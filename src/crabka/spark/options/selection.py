@@ -31,7 +31,7 @@ from crabka.spark.options.offset_json import EARLIEST, LATEST, parse_offsets, pa
 
 @dataclass(frozen=True, slots=True)
 class EarliestLimit:
-    """The first offset that there is."""
+    """The first available offset."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,7 +65,7 @@ OffsetLimit = EarliestLimit | LatestLimit | OffsetsLimit | TimestampsLimit | Glo
 
 @dataclass(frozen=True, slots=True)
 class Assign:
-    """Just these partitions."""
+    """These partitions only."""
 
     partitions: frozenset[TopicPartition]
 
@@ -79,7 +79,7 @@ class Subscribe:
 
 @dataclass(frozen=True, slots=True)
 class SubscribePattern:
-    """All partitions of the topics in whose names the pattern, one of Java's, is found."""
+    """All partitions of the topics whose names contain a match of the pattern, in Java's syntax."""
 
     pattern: str
 
@@ -117,7 +117,7 @@ def _pattern(value: str) -> SubscribePattern:
     try:
         compile_java_pattern(value)
     except ValueError as error:
-        raise ConfigError(f"{SUBSCRIBE_PATTERN}: {value} is no regular expression that can be used: {error}") from None
+        raise ConfigError(f"{SUBSCRIBE_PATTERN}: {value} is not a usable regular expression: {error}") from None
     return SubscribePattern(value)
 
 
@@ -137,7 +137,7 @@ def parse_limits(options: Mapping[str, str], *, streaming: bool) -> tuple[Offset
 
 
 def _limit(options: Mapping[str, str], names: tuple[str, str, str], default: OffsetLimit) -> OffsetLimit:
-    """Return what is said by the first of the three options that is given."""
+    """Return the limit of the first given one of three options."""
     by_time, by_partition_time, by_offset = names
     timestamp = OptionValues(options).number(by_time)
     if timestamp is not None:
@@ -178,7 +178,7 @@ def _refuse(offsets: Mapping[TopicPartition, int], refused: int, message: str) -
 
 
 def _check_order(starting: OffsetLimit, ending: OffsetLimit) -> None:
-    """Refuse what contradicts itself whatever the topics hold: the same kind of limit, with start after end."""
+    """Refuse limits of the same kind whose start is after their end."""
     match starting, ending:
         case OffsetsLimit(starts), OffsetsLimit(ends):
             _check_pairs(starts, ends, "offset")

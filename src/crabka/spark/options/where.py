@@ -1,7 +1,7 @@
-"""The option `where`: which rows of a read are wanted, said before Spark plans it.
+"""The option `where`: which rows of a read are wanted, known before Spark plans it.
 
-Spark's own way to pass filters to a Python source cannot be used: what a source answers to the filters of one query is
-kept with the frame, and every other query on the same frame reads no more than that. An option belongs to its frame.
+Spark's filter push-down to Python sources cannot be used: Spark keeps the source's result for the filters of one query
+with the frame, and applies it to every other query on the same frame. An option belongs to its frame.
 
 A condition is SQL's: comparisons of topic, partition, offset and timestamp with constants, joined by AND.
 """
@@ -86,7 +86,7 @@ class _Parser:
         elif word in _OPERATORS:
             yield Condition(column, _OPERATORS[word], (self._constant(column),))
         else:
-            raise self._error(f"{word} is no operator; there are = != < <= > >= IN BETWEEN")
+            raise self._error(f"{word} is not an operator; use one of = != < <= > >= IN BETWEEN")
 
     def _constants(self, column: str) -> Iterator[Constant]:
         self._expect("(", "a list in parentheses")
@@ -94,12 +94,12 @@ class _Parser:
         while (mark := self._take(") or ,")) == ",":
             yield self._constant(column)
         if mark != ")":
-            raise self._error(f"{mark} stands where there should be ) or ,")
+            raise self._error(f"{mark} is found instead of ) or ,")
 
     def _column(self) -> str:
         name = self._take("a column").strip("`").lower()
         if name not in _KINDS:
-            raise self._error(f"{name} is no column that it can be about; there are {', '.join(_KINDS)}")
+            raise self._error(f"{name} is not a column for conditions; use one of {', '.join(_KINDS)}")
         return name
 
     def _constant(self, column: str) -> Constant:
@@ -113,11 +113,11 @@ class _Parser:
 
     def _expect(self, wanted: str, named: str) -> None:
         if self._take(named).lower() != wanted:
-            raise self._error(f"{self._tokens[self._next - 1]} stands where there should be {named}")
+            raise self._error(f"{self._tokens[self._next - 1]} is found instead of {named}")
 
     def _take(self, wanted: str) -> str:
         if self._is_at_end():
-            raise self._error(f"it ends where there should be {wanted}")
+            raise self._error(f"it ends before {wanted}")
         self._next += 1
         return self._tokens[self._next - 1]
 

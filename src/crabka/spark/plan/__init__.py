@@ -5,7 +5,7 @@ Reading order:
 - `planner` is the entry: offsets of a query become ranges of the tier and of brokers, and a `ReadPlan`.
 - `context` holds the connections of one plan; `survey` says which partitions there are and how far they reach.
 - `resolve` turns limits (earliest, latest, times) into offsets and checks them; `latest` is for streaming queries.
-- `catalog` knows the segments of the tier; `objects` reads their indexes.
+- `catalog` has the segments of the tier, and reads their indexes.
 - `pruning` leaves out what `where` excludes, by `append_time` too; `transactions` finds aborted ones.
 - `splits` cuts parts of segments into byte ranges and packs them; `ranges` has the values that go to tasks.
 - `history` verifies that a log still has what was read of it.

@@ -1,20 +1,20 @@
 """Leaves out what was appended after the time that a query asks for.
 
-Records keep the time that their producer gave them, in any order, so an upper bound says nothing of the segments that
-follow, unless brokers stamp records as they append them (LogAppendTime): then a segment whose first batch is later than
-the bound has nothing earlier. A topic can be changed from one kind to the other, so batches are believed, not the
-topic's setting: from the end of the partition backwards, as long as segments begin with such a batch. The last segment
-is never left out, nor is one before a gap: nothing shows that no other kind of batch follows its first one.
+Records have the time of their producer, in any order, so an upper bound excludes no later segment, unless brokers stamp
+records as they append them (LogAppendTime): then a segment whose first batch is later than the bound has nothing
+earlier. A topic can change from one kind to the other, so batches decide, not the topic's setting: from the end of the
+partition backwards, while segments begin with such a batch. The last segment is never left out, nor is one before a
+gap: another kind of batch may follow its first one.
 
-What is taken on trust: that brokers' clocks do not run back, and that no one changes a topic to times of producers and
-back again within one segment. Only reading the whole segment would show such batches.
+Two assumptions: brokers' clocks do not run back, and a topic is not changed to producers' times and back within one
+segment. Only reading the whole segment would show such batches.
 """
 
 from __future__ import annotations
 
 from crabka.records.header import LOG_APPEND_TIME
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 
 def without_later(objects: SegmentObjects, parts: list[TierPart], max_timestamp_us: int) -> list[TierPart]:

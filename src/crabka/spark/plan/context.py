@@ -21,7 +21,7 @@ from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.access.tier_store import ask_tier_uri, open_tier_store
 from crabka.spark.errors import TierElsewhereError
 from crabka.spark.options.source_options import SourceOptions
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 
 logger = logging.getLogger(__name__)
 T = TypeVar("T")
@@ -35,7 +35,7 @@ _was_enabled = False
 
 @dataclass(frozen=True, slots=True)
 class PlanContext:
-    """Options and whom to ask. `objects` is None where only brokers are read."""
+    """The options and connections of a plan. `objects` is None where only brokers are read."""
 
     options: SourceOptions
     session: BrokerSession | None
@@ -61,7 +61,7 @@ def is_tier_only(options: SourceOptions) -> bool:
 
 
 def tier_address(options: SourceOptions, session: BrokerSession | None) -> str | None:
-    """Return where the tier is; None if only brokers are to be read. Raises ConfigError if it must be named."""
+    """Return the address of the tier; None if only brokers are read. Raises ConfigError if it must be named."""
     if options.read_mode == "broker":
         return None
     uri = options.tier_uri
@@ -91,14 +91,14 @@ def _open(options: SourceOptions, uri: str) -> SegmentObjects | None:
 
 
 def with_retries(options: SourceOptions, ask: Callable[[], T]) -> T:
-    """Return the answer of the first try that works. Raises the error of the last one."""
+    """Return the result of the first try that works. Raises the error of the last one."""
     for attempt in range(1, options.offset_tries + 1):
         try:
             return ask()
         except (ClientNetworkError, OperationError) as error:
             if attempt == options.offset_tries or (isinstance(error, OperationError) and not error.retriable):
                 raise
-            logger.warning("try %d of %d to ask the cluster failed: %s", attempt, options.offset_tries, error)
+            logger.warning("try %d of %d to reach the cluster failed: %s", attempt, options.offset_tries, error)
             time.sleep(options.offset_retry_interval_ms / 1000)
     raise AssertionError("there is at least one try")
 

@@ -1,4 +1,4 @@
-"""How far partitions reach now: what a streaming query asks before every batch, without looking at segments."""
+"""How far partitions reach now: for streaming queries before every batch, without a look at segments."""
 
 from __future__ import annotations
 

@@ -37,7 +37,7 @@ _PLAN_PAUSE_S: Final = 0.2
 
 @dataclass(slots=True)
 class _Draft:
-    """What of the tier and of brokers is to be read, before it is cut."""
+    """What is to be read of the tier and of brokers, before it is cut."""
 
     parts: list[TierPart] = field(default_factory=list)
     broker: list[BrokerRange] = field(default_factory=list)
@@ -95,7 +95,7 @@ def plan_offsets(
 
 
 def survey_topics(options: SourceOptions) -> Survey:
-    """Return what there is of the topics that the options choose, without a plan for reading it."""
+    """Return a survey of the topics that the options choose, without a plan."""
     with open_context(options) as context, collection_paused():
         return _again_if_vanished(lambda: make_survey(context))
 

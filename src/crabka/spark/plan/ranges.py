@@ -44,7 +44,7 @@ class TierRange:
 
 @dataclass(frozen=True, slots=True)
 class BrokerRange:
-    """Offsets that a broker is asked for."""
+    """Offsets to fetch from a broker."""
 
     topic: str
     topic_id: str | None
@@ -74,7 +74,7 @@ class Split:
 
 @dataclass(frozen=True, slots=True)
 class PlanReport:
-    """What a plan amounts to. `pruned` counts segments that filters made superfluous; `ignored` says why some objects
+    """A summary of a plan. `pruned` counts segments that filters made superfluous; `ignored` says why some objects
     of the tier do not count."""
 
     segments: int = 0

@@ -18,8 +18,8 @@ from crabka.spark.options.selection import (
     TimestampsLimit,
 )
 from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.catalog.timestamp_lookup import first_offset_at
 from crabka.spark.plan.context import PlanContext, is_tier_only, with_retries
-from crabka.spark.plan.objects.timestamp_lookup import first_offset_at
 from crabka.spark.plan.survey import PartitionSurvey, Survey
 
 Offsets = dict[TopicPartition, int]
@@ -45,7 +45,7 @@ def resolve_end(context: PlanContext, survey: Survey, limit: OffsetLimit) -> Off
 
 
 def is_resolved_late(limit: OffsetLimit, partition: TopicPartition) -> bool:
-    """Return whether earliest or latest is said of a partition, which Spark's source compares with no other limit."""
+    """Return whether a limit is earliest or latest for a partition; Spark's source compares these with no other."""
     match limit:
         case EarliestLimit() | LatestLimit():
             return True
@@ -133,12 +133,12 @@ def check_partitions(
     starts: Mapping[TopicPartition, int],
     ends: Mapping[TopicPartition, int],
 ) -> None:
-    """Report what came and went since the offsets were taken, as Spark's own source does."""
+    """Report partitions that appeared or vanished since the offsets were taken, as Spark's own source does."""
     gone = ends.keys() - survey.partitions.keys()
     if options.streaming:
         gone |= starts.keys() - ends.keys()
     for partition in sorted(gone):
-        lose(options, DataLossError(f"{partition} does not exist any more"))
+        lose(options, DataLossError(f"{partition} no longer exists"))
     for partition in sorted(ends.keys() - starts.keys() - gone) if options.streaming else ():
         earliest = survey.partitions[partition].earliest
         if earliest > 0:
@@ -153,8 +153,8 @@ def available_ranges(
 ) -> dict[TopicPartition, range]:
     """Return the offsets to read. Raises ConfigError for an end before its start, DataLossError for what is gone.
 
-    As in Spark's source a range without offsets is content wherever it lies, and in `open_ended` partitions, where
-    earliest or latest decides about one side, an end before the start is such a range.
+    As in Spark's source an empty range may lie anywhere. In `open_ended` partitions, where earliest or latest decides
+    one side, an end before the start is an empty range.
     """
     checked: dict[TopicPartition, range] = {}
     for partition in sorted(starts):
@@ -172,7 +172,7 @@ def available_ranges(
 
 
 def _available(context: PlanContext, partition: TopicPartition, wanted: range, known: PartitionSurvey) -> range:
-    """Return what there is of a range. Raises DataLossError."""
+    """Return the available part of a range. Raises DataLossError."""
     options = context.options
     if wanted.start < known.earliest:
         gone = f"offsets {wanted.start} to {min(known.earliest, wanted.stop) - 1} of {partition} are gone"

@@ -20,8 +20,8 @@ from crabka.formats.offset_index import OffsetIndex
 from crabka.ids import uuid_to_text
 from crabka.remote.layout import object_path, partition_directory
 from crabka.remote.segments import IndexType, TopicIdPartition
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.ranges import AbortedSpans, BrokerRange, PlannedRange, Split, TierRange
 
 TARGET_BYTES: Final = 64 << 20

@@ -1,4 +1,4 @@
-"""What there is to read: the partitions that the options choose, how far they reach, and which parts the tier has."""
+"""Surveys: the partitions that the options choose, how far they reach, and which parts the tier has."""
 
 from __future__ import annotations
 
@@ -19,6 +19,7 @@ from crabka.spark.options.selection import Assign, Strategy, Subscribe, Subscrib
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
 from crabka.spark.plan.catalog.lost_segments import LostSegment, find_lost_segments
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import (
     TierCatalog,
     TierPart,
@@ -30,7 +31,6 @@ from crabka.spark.plan.catalog.segments import (
 from crabka.spark.plan.catalog.snapshot_catalog import load_snapshot_catalog
 from crabka.spark.plan.catalog.topic_catalog import load_topic_catalog
 from crabka.spark.plan.context import PlanContext, is_tier_only, with_retries
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 if TYPE_CHECKING:
     from crabka.clients.cluster.metadata import TopicMetadata
@@ -62,7 +62,7 @@ class Survey:
 
 
 def make_survey(context: PlanContext, only: Collection[TopicPartition] | None = None) -> Survey:
-    """Look at the partitions that the options choose, or at some of them.
+    """Survey the partitions that the options choose, or some of them.
 
     Raises ConfigError for topics that do not exist.
     """

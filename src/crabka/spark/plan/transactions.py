@@ -27,8 +27,8 @@ from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import SegmentVanishedError, TierReadError
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.ranges import AbortedSpans
 
 _STEP = 64
@@ -124,7 +124,7 @@ def _own_entries(part: TierPart, objects: SegmentObjects) -> list[AbortedTransac
 
 
 class LeaderAborts:
-    """Asks the leader of one partition, for as long as a read may wait for a record."""
+    """Fetches aborted transactions from the leader of one partition; retries while a read may wait for a record."""
 
     def __init__(
         self, session: BrokerSession, partition: TopicPartition, topic_id: str | None, poll_timeout_ms: int

@@ -1,4 +1,4 @@
-"""Rows of offsets that a broker is asked for: raw fetches, decoded as the tier is.
+"""Rows of offsets that brokers have: raw fetches, decoded like the tier.
 
 The next fetch is under way while the rows of the last one are made.
 """
@@ -21,16 +21,16 @@ from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST
 from crabka.errors import OperationError
 from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode
-from crabka.records.header import HEADER_SIZE
+from crabka.records.header import EXTENT_STRUCT, HEADER_SIZE, LOG_OVERHEAD
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.decode import AbortedTransactions, BatchBounds, CorruptBatch, Origin, RowRange
 from crabka.spark.errors import DataLossError, TierReadError, TopicChangedError, lose
 from crabka.spark.options.source_options import SourceOptions
 from crabka.spark.plan.ranges import BrokerRange
-from crabka.spark.read.batch_walk import first_offsets_of, next_offset_of
 
 if TYPE_CHECKING:
     from crabka.spark.decode import BatchDecoder
+
 
 logger = logging.getLogger(__name__)
 _FETCH_BYTES: Final = 8 << 20
@@ -40,7 +40,7 @@ _MAX_PAUSE_S: Final = 1.0
 
 
 class _NoRecordsError(TierReadError):
-    """A broker answers, and without errors, but has no records to give."""
+    """A broker answers without errors and without records."""
 
 
 class BrokerReader:
@@ -79,7 +79,7 @@ class BrokerReader:
                 wanted = RowRange(first_row, each.end_offset)
                 rows = decoder.decode(answer.records, origin, wanted, self._aborted_in(answer), bounds=bounds)
                 read_until = decoder.next_offset
-                position = read_until if read_until > position else _behind_corrupt(answer.records, origin, bounds)
+                position = read_until if read_until > position else _after_corrupt(answer.records, origin, bounds)
                 first_row = max(first_row, read_until)
                 if position < each.end_offset:
                     coming = pool.submit(self._fetch, partition, position, each.topic_id)
@@ -127,7 +127,7 @@ class BrokerReader:
             time.sleep(_PAUSE_S)
 
     def _wait(self, each: BrokerRange, position: int, coming: Future[FetchAnswer]) -> tuple[FetchAnswer, int]:
-        """Return the answer and from where on it is; what is gone is passed over if that is allowed."""
+        """Return the answer and its first offset; what is gone is skipped if losses are accepted."""
         partition, end = TopicPartition(each.topic, each.partition), each.end_offset
         try:
             answer = coming.result()
@@ -151,9 +151,9 @@ class BrokerReader:
         return FetchAnswer(ErrorCode.none, end, end, (), b""), end
 
     def _insist(self, each: BrokerRange, position: int, answer: FetchAnswer) -> tuple[FetchAnswer, int]:
-        """Ask again as long as the log is said to have an offset that is called out of range.
+        """Retry while the log, by its bounds, has an offset that a fetch reports as out of range.
 
-        So it is while a leader moves, but also if a broker lacks the metadata of a remote segment, maybe for good.
+        That happens while a leader moves, but also if a broker lacks the metadata of a remote segment, maybe forever.
         Returns the last answer, and the next offset that a broker may give.
         """
         partition, end = TopicPartition(each.topic, each.partition), each.end_offset
@@ -183,7 +183,7 @@ class BrokerReader:
         return earliest, latest
 
 
-def _behind_corrupt(records: bytes, origin: Origin, bounds: BatchBounds) -> int:
+def _after_corrupt(records: bytes, origin: Origin, bounds: BatchBounds) -> int:
     """Return the offset after the first batch of an answer of which all batches are left out.
 
     Raises CorruptBatch if it is not whole or does not have the offset that was fetched: then nothing is known of what
@@ -196,3 +196,25 @@ def _behind_corrupt(records: bytes, origin: Origin, bounds: BatchBounds) -> int:
     base_offset = int.from_bytes(records[:8], "big", signed=True)
     reason = f"it came for offset {fetched}, and nothing after it can be found"
     raise CorruptBatch(origin, reason, base_offset=base_offset, size_bytes=len(records), skippable=False)
+
+
+def next_offset_of(records: bytes | memoryview, offset: int) -> int:
+    """Return the offset after the last whole batch, `offset` if there is none."""
+    position, size = 0, len(records)
+    while position + EXTENT_STRUCT.size <= size:
+        base_offset, length, last_delta = EXTENT_STRUCT.unpack_from(records, position)
+        position += LOG_OVERHEAD + length
+        if length <= 0 or position > size:
+            break
+        offset = max(offset, base_offset + last_delta + 1)
+    return offset
+
+
+def first_offsets_of(records: bytes | memoryview) -> tuple[int, int] | None:
+    """Return the first and last offset of the first batch, None if it is not whole."""
+    if len(records) < EXTENT_STRUCT.size:
+        return None
+    base_offset, length, last_delta = EXTENT_STRUCT.unpack_from(records)
+    if not 0 < length <= len(records) - LOG_OVERHEAD:
+        return None
+    return base_offset, base_offset + last_delta

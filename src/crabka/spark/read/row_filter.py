@@ -1,4 +1,4 @@
-"""Leaves out rows that the option `where` does not want: what a plan prunes is whole segments and ranges."""
+"""Applies the option `where` to rows: a plan prunes only whole segments and ranges."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ _FUNCTIONS: Final = {
 
 
 def columns_to_decode(columns: Sequence[str], where: Sequence[Condition]) -> tuple[str, ...]:
-    """Return the columns that are asked for and, after them, those that only conditions are about."""
+    """Return the wanted columns and, after them, those that only conditions need."""
     return tuple(dict.fromkeys([*columns, *(each.column for each in where)]))
 
 

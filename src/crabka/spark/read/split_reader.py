@@ -1,7 +1,7 @@
-"""What a task does: the rows of its split, range by range.
+"""The work of a task: the rows of its split, range by range.
 
 A segment that vanished since the plan was made is planned again, from the first offset that is missing: it may have
-been copied anew, or the broker has it. Rows of the segment that were given before are not given again.
+been copied again, or the broker has it. Rows that were returned before are not returned again.
 """
 
 from __future__ import annotations
@@ -128,12 +128,12 @@ class _SplitReader:
         if plan.topic_ids.get(each.topic) in (None, each.topic_id):
             return tuple(found for split in plan.splits for found in split.ranges)
         # Plans go by names: what they found are offsets of another topic.
-        message = f"the topic {each.topic} was deleted and created anew: its id is not {each.topic_id} any more"
+        message = f"the topic {each.topic} was deleted and created anew: its id is no longer {each.topic_id}"
         lose(self._settings.options, TopicChangedError(message))
         return ()
 
     def _make_decoder(self) -> BatchDecoder:
-        """Return the decoder; its compiled code comes up with the first call, for which requests must not wait."""
+        """Return the decoder; the first call loads compiled code, so requests must be sent before it."""
         if self._decoder is None:
             from crabka.spark.decode import BatchDecoder
 

@@ -30,7 +30,7 @@ _LOG_OVERHEAD: Final = 12  # base offset and length
 
 
 class TierRangeReader:
-    """Decodes the bytes of a range and remembers how far it came."""
+    """Decodes the bytes of a range and keeps its position."""
 
     def __init__(self, each: TierRange, decoder: BatchDecoder) -> None:
         self._range = each
@@ -40,7 +40,7 @@ class TierRangeReader:
 
     @property
     def next_offset(self) -> int:
-        """The first offset of which no row was given yet."""
+        """The first offset of which no row was returned yet."""
         return max(self._read_until, self._range.start_offset)
 
     def rows(self, pieces: Iterable[memoryview]) -> Iterator[pa.RecordBatch]:

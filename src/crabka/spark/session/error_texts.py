@@ -14,7 +14,7 @@ from typing import Any, Final
 
 from crabka.errors import CrabkaError
 
-# The last line of a traceback with an error of ours.
+# The last line of a traceback with an error of Crabka.
 _OURS: Final = re.compile(r"^crabka(?:\.\w+)+: (\S.*)$", re.MULTILINE)
 # The last line of a traceback: the class of the error, with its modules, and what it says; Java has some text before.
 _SAID: Final = re.compile(r"^(?:: |Caused by: )?(?:[A-Za-z_]\w*\.)*[A-Z]\w*: (\S.*)$", re.MULTILINE)
@@ -28,17 +28,17 @@ _CLASSES: Final = (
 
 
 class SparkJobError(CrabkaError):
-    """A job of Spark failed for good; carries what it said last."""
+    """A job of Spark failed after all retries; has the last message of it."""
 
 
 def sentence_of(text: str) -> str | None:
-    """Return what the last error of ours in a text says, None if there is none."""
+    """Return the message of the last error of Crabka in a text, None if there is none."""
     said = [match[1] for match in _OURS.finditer(text)]
     return said[-1] if said else None
 
 
 def failure_of(text: str) -> str:
-    """Return what a task said last, from the long text that Spark makes of it."""
+    """Return the last message of a task, from the long text that Spark makes of it."""
     # After Python's own traceback Spark repeats where in Java it was.
     python = text.partition("\n\tat ")[0] if "Traceback (most recent call last)" in text else text
     for part in (python, text):
@@ -49,7 +49,7 @@ def failure_of(text: str) -> str:
 
 
 def add_error_notes() -> None:
-    """Let exceptions of Spark that come from errors of ours end with their sentence, from now on."""
+    """Append the sentence of Crabka's errors to the exceptions of Spark that wrap them, from now on."""
     import pyspark.errors.exceptions.captured  # noqa: F401 - loaded, so that it is found below
 
     for module, name, attribute in _CLASSES:

@@ -1,4 +1,4 @@
-"""Whether the Java that Spark would start is there and new enough, said before Spark says it in its own way."""
+"""Checks that the Java that Spark would start exists and is new enough, before Spark fails with a longer text."""
 
 from __future__ import annotations
 

@@ -42,7 +42,7 @@ class JavaLog:
 
     @contextmanager
     def taking_errors(self) -> Iterator[None]:
-        """Let processes that are started meanwhile write their errors to the file."""
+        """Send standard error of processes that start meanwhile to the file."""
         sys.stderr.flush()
         ours = os.dup(2)
         os.dup2(self._descriptor, 2)
@@ -53,13 +53,13 @@ class JavaLog:
             os.close(ours)
 
     def write(self, text: str) -> None:
-        """Add a text, from any thread; what comes after the end, or finds the disk full, is lost."""
+        """Add a text, from any thread; it is lost if the log is closed or the disk full."""
         with self._lock, suppress(OSError):
             if self._is_open:
                 os.write(self._descriptor, text.encode(errors="replace"))
 
     def close(self, *, keep: bool) -> None:
-        """Let go of the file. A temporary one is removed unless it is to be kept."""
+        """Close the file. A temporary one is removed unless it is to be kept."""
         with self._lock:
             self._is_open = False
             os.close(self._descriptor)
@@ -70,7 +70,7 @@ class JavaLog:
 
 @contextmanager
 def keeping_exit_report(session: SparkSession, log: JavaLog) -> Iterator[None]:
-    """Write to the log what the libraries of a classic session have to say of their connections to Java."""
+    """Write to the log what pyspark and py4j report about their connections to Java, which ends as an exit report."""
     formatter = logging.Formatter()
 
     def is_of_others(record: logging.LogRecord) -> bool:
@@ -85,7 +85,7 @@ def keeping_exit_report(session: SparkSession, log: JavaLog) -> Iterator[None]:
     server: Any = getattr(session.sparkContext, "_accumulatorServer", None)
     if server is not None:
         server.handle_error = on_error
-    # py4j speaks through the root logger itself, whose filters see nothing of other loggers.
+    # py4j logs through the root logger, whose filters do not see records of other loggers.
     root = logging.getLogger()
     root.addFilter(is_of_others)
     try:

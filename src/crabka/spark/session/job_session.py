@@ -1,4 +1,4 @@
-"""The Spark session of jobs: the one there is, else one of its own."""
+"""The Spark session of jobs: the active one, or a new one."""
 
 from __future__ import annotations
 
@@ -45,9 +45,9 @@ def job_session(
     """Yield a session for a job; one that was made for it is stopped afterwards, one that was there is left alone.
 
     Without a master spark-submit decides, and local[*] where there is none. Workers of a cluster and of a Connect
-    server are sent Crabka's code. What a Java of its own has to say goes to `log`; without one it is thrown away if all
-    went well. Raises ConfigError if Spark's Java is missing or too old or the master is not there, SparkJobError with
-    one sentence for whatever Spark raises inside.
+    server are sent Crabka's code. The output of a Java that the session starts goes to `log`; without one it is removed
+    after success. Raises ConfigError if Spark's Java is missing or too old or the master is not there, SparkJobError
+    with one sentence for whatever Spark raises inside.
     """
     # Tasks must run in the Python that has Crabka.
     os.environ.setdefault("PYSPARK_PYTHON", sys.executable)
@@ -106,7 +106,7 @@ def _new_session(
                 ship(session)
             yield session
         finally:
-            # A Java that is gone needs no stop, and whatever it broke off has been raised already.
+            # A Java that is gone needs no stop, and its failure has been raised already.
             with suppress(Py4JError, ConnectionError):
                 session.stop()
 
@@ -120,7 +120,7 @@ def _in_one_sentence(java_log: JavaLog | None) -> Iterator[None]:
     try:
         yield
     except (PySparkException, Py4JError, ConnectionError) as error:
-        # An exception of Java's own was reported by a Java that lives.
+        # An exception of Java's own comes from a Java that is alive.
         if not isinstance(error, (PySparkException, Py4JJavaError)) and _has_java_ended():
             raise SparkJobError(_JAVA_ENDED + more) from error
         if isinstance(error, ConnectionError):
@@ -146,7 +146,7 @@ def _has_java_ended() -> bool:
 def require_master(master: str | None) -> None:
     """Raise ConfigError unless one of the named masters, or the Connect server, takes connections.
 
-    Spark itself tries for minutes, and says something else in the end. What follows the hosts is not shown: it may hold
+    Spark itself retries for minutes, and then fails with another text. What follows the hosts is not shown: it may hold
     a token.
     """
     if master is None or not master.startswith((_CONNECT, _STANDALONE)):

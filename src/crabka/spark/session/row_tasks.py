@@ -31,6 +31,6 @@ def for_each_row(answer: Callable[[dict[str, Any]], pa.RecordBatch]) -> ArrowTas
 
 def collect_rows(frame: DataFrame) -> list[dict[str, Any]]:
     """Return the rows of a frame. Raises what Spark raises, also if Java dies before the last of them."""
-    # After the batches Java is asked how sending them went, and reports their order: a dead one does not answer.
+    # After the batches, toArrow requests their order from Java; a dead Java does not answer, which raises here.
     rows: list[dict[str, Any]] = frame.toArrow().to_pylist()
     return rows

@@ -29,9 +29,9 @@ _TIME: Final = (1980, 1, 1, 0, 0, 0)
 
 
 def ship(session: SparkSession) -> None:
-    """Give the workers of a session the code of this process; done once, it holds for the session.
+    """Send the code of this process to the workers, once per session.
 
-    Where this process itself runs from a zip file, the code was sent already, and nothing is done.
+    Does nothing if this process itself runs from a zip file: then the code was sent already.
     """
     path = _own_zip()
     if path is None:

@@ -1,4 +1,4 @@
-"""How much of what is new a micro-batch takes: Spark's limits on rows, shared out over partitions. Pure."""
+"""How many new offsets a micro-batch takes: Spark's limits on rows, distributed over partitions. Pure."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ def new_records(starts: Offsets, latest: Offsets) -> int:
 
 
 def limited(limit: int, starts: Offsets, first: Offsets, latest: Offsets) -> dict[TopicPartition, int]:
-    """Return where a batch of about `limit` offsets ends, every partition with its share of what it has.
+    """Return where a batch of about `limit` offsets ends; each partition has a share in proportion to its new offsets.
 
     `first` has the first offsets of partitions that are new. As in Spark's Kafka source, small shares are rounded up,
     so that no partition starves.
@@ -40,7 +40,7 @@ def limited(limit: int, starts: Offsets, first: Offsets, latest: Offsets) -> dic
 
 
 class TriggerDelay:
-    """Holds a batch back until there is enough for it, or it was held back for long enough."""
+    """Delays a batch until enough offsets are available or the maximum delay has passed."""
 
     def __init__(self, max_delay_ms: int) -> None:
         self._max_delay_ms = max_delay_ms

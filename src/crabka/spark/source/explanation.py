@@ -33,7 +33,7 @@ def explain(what: DataFrame | Mapping[str, str]) -> None:
 
 
 def only_read(reads: Sequence[Mapping[str, str]]) -> Mapping[str, str]:
-    """Return the options of the only read of ours. Raises ConfigError if there is not just one."""
+    """Return the options of the only read of this source. Raises ConfigError unless there is exactly one."""
     found = [options for options in reads if any(name.lower() in options for name in STRATEGIES)]
     if len(found) != 1:
         raise ConfigError(f"the DataFrame reads the source {len(found)} times; only one read can be explained")

@@ -1,4 +1,4 @@
-"""The batch with which a query begins, kept where it began: Spark asks for the initial offsets again when it runs it.
+"""The first batch of a query keeps its start, although Spark asks for the initial offsets again when it runs the batch.
 
 Spark's Kafka source writes the initial offsets into the checkpoint. Sources in Python have no file there, only the end
 of each batch is logged. So a partition that begins at its end, which moves, also ends there in the first batch: its
@@ -19,7 +19,7 @@ Offsets = Mapping[TopicPartition, int]
 
 
 class FirstBatch:
-    """Where the first batch begins, as long as it is the current one."""
+    """Where the first batch begins, while it is the current one."""
 
     def __init__(self) -> None:
         self._starts: Offsets | None = None

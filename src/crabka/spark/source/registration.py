@@ -1,4 +1,4 @@
-"""Makes a session know the format."""
+"""Registers the format with a session."""
 
 from __future__ import annotations
 
@@ -16,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def register(spark: SparkSession) -> None:
-    """Register the format `crabka`, and let exceptions of Spark that come from it end with what it said.
+    """Register the format `crabka`, and append the messages of its errors to the exceptions of Spark.
 
     Raises ConfigError if the workers would run a Python that does not have Crabka.
     """

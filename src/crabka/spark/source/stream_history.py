@@ -1,10 +1,10 @@
-"""What a streaming query remembers of the batches that it read, to notice that a log was cut.
+"""The memory of a streaming query: witnesses of the batches that it read, to detect that a log was cut.
 
-Checkpoints have the form of Spark's Kafka source, which has no place for more than offsets, and sources in Python do
-not learn where the checkpoint is. So witnesses are kept elsewhere: where the option positionLocation says, or with what
-the driver remembers of tiers. They are facts about a topic under the offsets where batches of queries ended; a query
-that goes on at such an offset verifies them, another one has nothing to verify. A checkpoint of Spark's own source, or
-one whose witnesses are gone, gets them with its next batch.
+Checkpoints have the form of Spark's Kafka source, which holds offsets only, and Spark does not pass the place of the
+checkpoint to Python sources. So witnesses are kept elsewhere: at the option positionLocation, or in the driver's cache.
+They are facts about a topic, stored under the offsets where batches of queries ended. A query that continues at such an
+offset verifies them; at another offset there is nothing to verify. A checkpoint of Spark's own source, or one whose
+witnesses are lost, has them again after its next batch.
 """
 
 from __future__ import annotations
@@ -102,7 +102,9 @@ class StreamHistory:
         except ObjectMissingError:
             return _Remembered(topic_id, {})
         except (ValueError, KeyError, TypeError, ConfigError, RemoteBackendError) as error:
-            logger.warning("what was read of %s cannot be verified, since it is not known any more: %s", topic, error)
+            logger.warning(
+                "what was read of %s cannot be verified, because its witnesses cannot be read: %s", topic, error
+            )
             return _Remembered(topic_id, {})
 
     def _store(self, topic: str, content: _Remembered) -> None:

@@ -57,7 +57,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         self._latest: Offsets = {}
 
     def initialOffset(self) -> OffsetDict:  # noqa: N802 - Spark's name
-        """Return where a new query begins: the same answer however often Spark asks."""
+        """Return where a new query begins: the same offsets however often Spark asks."""
         starts = self._first.starts
         if starts is None:
             found = start_offsets(self._options)
@@ -66,7 +66,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_dict(starts)
 
     def getDefaultReadLimit(self) -> ReadLimit:  # noqa: N802 - Spark's name
-        """Return what the options say; of two limits the upper one, since the lower one is known here."""
+        """Return the limit of the options; of two the upper one, since the lower one is applied here."""
         if self._options.max_offsets_per_trigger is not None:
             return ReadMaxRows(self._options.max_offsets_per_trigger)
         if self._options.min_offsets_per_trigger is not None:
@@ -74,7 +74,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return ReadAllAvailable()
 
     def prepareForTriggerAvailableNow(self) -> None:  # noqa: N802 - Spark's name
-        """Take note that the query ends with what there is now."""
+        """Make the query end at the offsets that are available now."""
         self._is_available_now = True
 
     def latestOffset(self, start: dict[str, Any], limit: ReadLimit) -> OffsetDict:  # noqa: N802 - Spark's name
@@ -85,7 +85,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return offsets_to_dict(self._first.end_of(starts, self._admitted(starts, bounds, limit)))
 
     def reportLatestOffset(self) -> OffsetDict | None:  # noqa: N802 - Spark's name
-        """Return how far the topics reach, whatever the batches take of that."""
+        """Return how far the topics reach, independently of the limits of batches."""
         return offsets_to_dict(self._latest) if self._latest else None
 
     def partitions(self, start: dict[str, Any], end: dict[str, Any]) -> list[InputPartition]:
@@ -103,7 +103,7 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
         return read_partition(partition, self._settings, self._names)
 
     def commit(self, end: dict[str, Any]) -> None:
-        """Commit how far the query is to a consumer group, for those who watch it; that this fails stops no query."""
+        """Commit the position to a consumer group, for tools that watch lag; a failure is logged and stops no query."""
         group = self._options.commit_group
         if group is None or self._options.bootstrap is None:
             return
@@ -116,11 +116,11 @@ class CrabkaStreamReader(DataSourceStreamReader, SupportsTriggerAvailableNow):
             logger.warning("the offsets of the query could not be committed to the group %s: %s", group, error)
 
     def _admitted(self, starts: Offsets, bounds: OffsetBounds, limit: ReadLimit) -> Offsets:
-        """Return how much of what there is a batch takes."""
+        """Return where a batch ends within the available offsets."""
         if isinstance(limit, ReadAllAvailable):
             return bounds.latest
         wanted = self._options.min_offsets_per_trigger
-        # A query that ends with what there is must not wait for what may never come.
+        # A query that ends at the present offsets must not wait for more, which may never come.
         if wanted is not None and not self._is_available_now:
             available = new_records(starts, bounds.latest)
             if self._delay.holds_back(wanted, available, time.monotonic_ns() // 1_000_000):

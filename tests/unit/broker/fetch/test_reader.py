@@ -116,7 +116,7 @@ def test_a_damaged_transaction_index_is_an_error_of_its_partition_until_it_is_re
     log = node.context.partitions.by_name("t", 0).log
     segment = log.healing.segment_of(0)
     aborted = [AbortedTransaction(7, 0, 0, 1)]
-    segment.hold_aborted(aborted)
+    segment.aborts.hold(aborted)
     client = FetchClient(is_committed_only=True)
     found = read_targets(node.context, [target(0), target(1)], client, max_bytes=1 << 20)
     assert [read.row.error_code for read in found.reads] == [ErrorCode.kafka_storage_error, ErrorCode.none]

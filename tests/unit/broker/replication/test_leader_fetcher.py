@@ -16,10 +16,10 @@ from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.async_tests import run_with
 from tests.support.clients.scripted_broker import DisconnectError
 from tests.support.nodes.follower import FOLLOWER, TOPIC, FollowerWorld, ToyLeader, follow
+from tests.support.nodes.tier_leader import tier_led
 from tests.support.quorum.images import topic_id_of
 from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch, read_batches
 from tests.support.tiers.remote_reading import HeldThreads, TierWorld
-from tests.unit.broker.replication.test_leader_range import tier_led
 
 
 def fill(log: PartitionLog, *epochs: int) -> None:
@@ -116,7 +116,7 @@ async def test_a_leader_without_topic_ids_is_not_followed(world: FollowerWorld, 
 
 
 @run_with(follow)
-async def test_in_a_session_only_what_changed_is_told(world: FollowerWorld, /) -> None:
+async def test_in_a_session_only_what_changed_is_reported(world: FollowerWorld, /) -> None:
     leader, log = await leader_with(world, 3)
     leader.lead(1)
     world.place({}, {})

@@ -67,7 +67,7 @@ def test_a_table_that_is_not_there_is_one_line(crabka: RunCommand, root: str, co
 
 def test_a_format_that_is_none_is_bad_input(crabka: RunCommand, root: str) -> None:
     result = crabka("lake", "compact", "orders", "--to", root, "--format", "csv")
-    assert (result.code, "no table format" in result.err) == (2, True)
+    assert (result.code, "not a table format" in result.err) == (2, True)
 
 
 def test_a_missing_library_says_what_to_install(crabka: RunCommand, root: str, monkeypatch: pytest.MonkeyPatch) -> None:

@@ -12,7 +12,7 @@ def test_a_lake_knows_the_time(tmp_path: Path) -> None:
     lake = TablePlace(root=str(tmp_path), table_format="parquet").open()
     assert lake.root == str(tmp_path)
     assert lake.now_ms() > 1_700_000_000_000
-    with pytest.raises(ConfigError, match="no table format"):
+    with pytest.raises(ConfigError, match="not a table format"):
         TablePlace(root=str(tmp_path), table_format="csv").open()
 
 

@@ -210,7 +210,7 @@ def test_a_disk_that_fails_takes_its_dir_offline() -> None:
 
 
 @run_with(simulate)
-async def test_a_topic_deleted_while_it_is_cleaned_disturbs_nobody(bench: Bench, /) -> None:
+async def test_a_topic_deleted_while_it_is_cleaned_disturbs_no_other(bench: Bench, /) -> None:
     bench.settings = UNLIMITED._replace(max_bytes_per_second=100)
     name = bench.fill("c")
     run = asyncio.ensure_future(bench.cleaner.run())

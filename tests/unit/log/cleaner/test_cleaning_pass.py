@@ -80,7 +80,7 @@ def test_a_batch_keeps_its_first_horizon() -> None:
     assert header.base_timestamp == NOW_MS + 1000
 
 
-def test_aborted_data_go_and_their_marker_follows_behind_its_horizon() -> None:
+def test_aborted_data_go_and_their_marker_follows_after_its_horizon() -> None:
     log = open_test_log(config=COMPACT)
     put(log, (b"a", b"1"))
     put(log, (b"a", b"2"), producer=ProducerFields(7), transactional=True)
@@ -122,7 +122,7 @@ def test_the_last_batch_of_a_producer_stays_without_records() -> None:
     assert read_headers(log)[0].last_sequence == 1
 
 
-def test_the_last_batch_of_the_round_tells_where_the_log_ended() -> None:
+def test_the_last_batch_of_the_round_stays_to_show_the_log_end() -> None:
     log = open_test_log(config=COMPACT)
     put(log, (b"a", b"1"))
     put(log, (b"b", b"1"), producer=ProducerFields(7), transactional=True)

@@ -27,7 +27,7 @@ def test_whole_segments_below_the_limit_are_cleanable() -> None:
     assert first_uncleanable_offset([], 5, limit=9, min_lag_ms=0, now_ms=0) == 5
 
 
-def test_a_young_segment_and_all_behind_it_wait() -> None:
+def test_a_young_segment_and_all_after_it_wait() -> None:
     def end(first_dirty: int, now_ms: int) -> int:
         return first_uncleanable_offset(THREE, first_dirty, limit=99, min_lag_ms=100, now_ms=now_ms)
 

@@ -17,7 +17,7 @@ def data(offset: int, producer_id: int = 1, *, transactional: bool = True) -> Ba
     return parse_header(make_batch(producer=producer, base_offset=offset, transactional=transactional))
 
 
-def test_data_of_aborted_transactions_are_told_from_others() -> None:
+def test_data_of_aborted_transactions_are_distinguished_from_others() -> None:
     transactions = CleanedTransactions([AbortedTransaction(1, 5, 9, 10)])
     assert not transactions.is_aborted(data(3))
     assert not transactions.is_marker_unneeded(data(4), COMMIT)

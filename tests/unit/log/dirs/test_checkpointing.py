@@ -52,7 +52,7 @@ def test_a_log_start_outlives_records_that_were_never_flushed() -> None:
     simulate(fs, second)
 
 
-def test_checkpoints_of_both_dirs_tell_of_a_log_in_transit() -> None:
+def test_checkpoints_of_both_dirs_hold_a_log_in_transit() -> None:
     fs = MemoryFileSystem()
 
     def starts(path: str) -> dict[TopicPartition, int]:
@@ -68,7 +68,7 @@ def test_checkpoints_of_both_dirs_tell_of_a_log_in_transit() -> None:
         await manager.begin_transit(log, target)
         assert starts(target) == {partition(0): 3}
         log.retention.delete_records_before(5)
-        # Whoever saves for the dir that it is in saves for the other one, too.
+        # A save for the dir that it is in saves for the other one, too.
         await manager.save_log_starts([source])
         assert starts(target) == starts(source) == {partition(0): 5}
         await manager.end_transit(log)

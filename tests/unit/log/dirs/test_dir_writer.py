@@ -174,7 +174,7 @@ def test_a_log_that_is_closed_is_not_flushed() -> None:
     assert disk.log.recovery_point == 0
 
 
-def test_a_write_goes_on_when_nobody_waits_for_it_any_more() -> None:
+def test_a_write_continues_without_a_waiter() -> None:
     disk = Disk(max_delay_ms=100)
     disk.writer.note_append(LIMIT_MS + 1)
 
@@ -203,7 +203,7 @@ def test_a_write_that_fails_is_a_storage_error(slow: bool) -> None:
 
     disk.run(main)
     assert disk.log.log_end_offset == disk.log.next_append_offset == 0
-    # On the loop it is the one who appends that tells.
+    # On the loop the caller of the append reports it.
     assert len(disk.failures) == (1 if slow else 0)
 
 

@@ -101,23 +101,23 @@ def test_an_older_choice_of_offsets_never_replaces_a_later_one() -> None:
     assert (content.recovery_points, content.high_watermarks) == ({ORDERS: 1}, {ORDERS: 2})
 
 
-def test_checkpoints_may_tell_of_logs_that_are_gone_until_they_are_written_without_them() -> None:
+def test_checkpoints_may_list_logs_that_are_gone_until_they_are_written_without_them() -> None:
     fs = MemoryFileSystem()
     fs.makedirs("/data")
     log_dir = LogDir(fs, "/data")
     log_dir.write_checkpoints(CheckpointOffsets({ORDERS: 5}, {}, {}))
-    assert not log_dir.may_tell_of(ORDERS)
+    assert not log_dir.may_list(ORDERS)
     log_dir.scan()
-    assert log_dir.may_tell_of(ORDERS)
+    assert log_dir.may_list(ORDERS)
     chosen_before = log_dir.next_turn()
     log_dir.note_gone(ORDERS)
     log_dir.forget_gone(chosen_before)
-    assert log_dir.may_tell_of(ORDERS)
+    assert log_dir.may_list(ORDERS)
     log_dir.forget_gone(log_dir.next_turn())
-    assert not log_dir.may_tell_of(ORDERS)
+    assert not log_dir.may_list(ORDERS)
 
 
-def test_checkpoints_go_on_to_tell_of_logs_that_are_left_alone() -> None:
+def test_checkpoints_keep_the_entries_of_logs_that_are_not_opened() -> None:
     fs = MemoryFileSystem()
     fs.makedirs("/data")
     log_dir = LogDir(fs, "/data")

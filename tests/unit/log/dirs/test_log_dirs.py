@@ -50,7 +50,7 @@ def test_among_equals_the_dir_with_most_space_is_chosen() -> None:
     assert registry.choose({"/d2": 1}) == "/d3"
 
 
-def test_a_dir_that_does_not_tell_its_space_comes_last_among_equals() -> None:
+def test_a_dir_that_does_not_report_its_space_comes_last_among_equals() -> None:
     memory = MemoryFileSystem()
     for path in PATHS:
         memory.makedirs(path)

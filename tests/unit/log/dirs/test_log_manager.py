@@ -1,7 +1,6 @@
 from __future__ import annotations
 
 import asyncio
-import errno
 from collections.abc import Mapping
 from dataclasses import replace
 from pathlib import Path
@@ -10,19 +9,15 @@ import pytest
 
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import TopicPartition
-from crabka.log.dirs.checkpoints import read_offset_checkpoint
 from crabka.log.dirs.log_dir import LogDirContent
 from crabka.log.dirs.log_manager import LogManager
-from crabka.log.partition.partition_log import PartitionLog
 from crabka.runtime import ThreadPool, real_runtime
-from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
+from crabka.testing import FaultyFileSystem, MemoryFileSystem
 from crabka.testing.faulty_file_system import disk_failure
 from tests.support.async_tests import run_with
-from tests.support.storage.managers import CONFIG, DIRS, TOPIC_ID, filled, partition, simulate
+from tests.support.storage.managers import CONFIG, DIRS, TIERED, TOPIC_ID, filled, partition, simulate, tiered_log
 from tests.support.storage.small import NOW_MS, append, make_batch, read_headers
 from tests.support.storage.tiered import EMPTY_SNAPSHOT
-
-TIERED = replace(CONFIG, remote_storage_enable=True, local_retention_bytes=0, retention_ms=-1)
 
 
 @run_with(lambda test: simulate(MemoryFileSystem(), test))
@@ -98,70 +93,6 @@ def test_flushed_logs_come_back_after_a_crash() -> None:
     simulate(fs, second)
 
 
-def test_a_deleted_log_goes_after_the_delay() -> None:
-    fs = MemoryFileSystem()
-
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager, 1)
-        manager.delete(partition(0))
-        manager.delete(partition(5))
-        assert manager.get(partition(0)) is None
-        assert manager.run_deletions(0) is None
-        removal = manager.run_deletions(1 << 60)
-        assert removal is not None
-        await removal
-
-    simulate(fs, scenario)
-    assert not [name for name in fs.listdir("/d1") + fs.listdir("/d2") if name.startswith("orders")]
-
-
-@pytest.mark.parametrize(("error", "offline"), [(errno.EIO, ["/d1"]), (errno.EACCES, [])])
-def test_a_disk_that_cannot_remove_files_goes_offline(error: int, offline: list[str]) -> None:
-    fs = FaultyFileSystem(MemoryFileSystem())
-
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager)
-        for index in range(4):
-            manager.delete(partition(index))
-        fs.add(FaultRule(operation="rmtree", path="/d1/*", error=error))
-        removal = manager.run_deletions(1 << 60)
-        assert removal is not None
-        await removal
-        assert manager.offline_dirs == offline
-        assert not any(name.endswith("-delete") for name in fs.listdir("/d2"))
-        assert manager.run_deletions(1 << 61) is None
-
-    simulate(fs, scenario)
-
-
-@run_with(lambda test: simulate(MemoryFileSystem(), test))
-async def test_a_dir_that_failed_is_not_tidied_up(manager: LogManager, /) -> None:
-    await filled(manager)
-    manager.delete(partition(0))
-    for path in DIRS:
-        manager.on_dir_failure(path, OSError("gone"))
-    assert manager.run_deletions(1 << 60) is None
-
-
-def test_a_deletion_that_was_interrupted_goes_on_at_the_next_start() -> None:
-    fs = MemoryFileSystem()
-
-    async def first(manager: LogManager) -> None:
-        await filled(manager, 1)
-        manager.delete(partition(0))
-        await manager.shutdown()
-
-    async def second(manager: LogManager) -> None:
-        await manager.load()
-        removal = manager.run_deletions(1 << 60)
-        assert removal is not None
-        await removal
-
-    simulate(fs, first)
-    simulate(fs, second)
-    assert not [name for name in fs.listdir("/d1") + fs.listdir("/d2") if name.startswith("orders")]
-
-
 def test_a_stray_log_is_set_aside() -> None:
     fs = MemoryFileSystem()
 
@@ -179,35 +110,6 @@ def test_a_stray_log_is_set_aside() -> None:
     simulate(fs, second)
     names = fs.listdir("/d1") + fs.listdir("/d2")
     assert any(name.startswith("orders-1.") and name.endswith("-stray") for name in names)
-
-
-def test_retention_checkpoints_log_starts_before_it_deletes() -> None:
-    fs = MemoryFileSystem()
-
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager, 1)
-        log = manager.get(partition(0))
-        assert log is not None
-        assert await manager.run_retention(NOW_MS + CONFIG.retention_ms + 10_000) > 0
-        starts = read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint")
-        assert starts == {partition(0): 20}
-
-    simulate(fs, scenario)
-
-
-def test_a_log_start_that_nobody_checkpointed_is_written_before_segments_go() -> None:
-    fs = MemoryFileSystem()
-
-    async def scenario(manager: LogManager) -> None:
-        await filled(manager, 1)
-        log = manager.get(partition(0))
-        assert log is not None
-        log.retention.delete_records_before(6)
-        assert await manager.run_retention(NOW_MS) > 0
-        starts = read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint")
-        assert starts == {partition(0): 6}
-
-    simulate(fs, scenario)
 
 
 def test_a_failed_dir_takes_only_its_own_logs() -> None:
@@ -266,66 +168,6 @@ def test_a_partition_in_two_dirs_takes_the_second_dir_offline() -> None:
         await manager.load()
         assert manager.offline_dirs == ["/d2"]
         assert manager.get(partition(0)) is not None
-
-    simulate(fs, scenario)
-
-
-async def tiered_log(manager: LogManager) -> PartitionLog:
-    await manager.load()
-    log = manager.create(partition(0), TOPIC_ID, TIERED)
-    for _ in range(10):
-        append(log, make_batch(2, value_bytes=40))
-    return log
-
-
-def test_tiered_segments_go_one_by_one_once_the_log_start_is_written() -> None:
-    fs = MemoryFileSystem()
-
-    async def scenario(manager: LogManager) -> int:
-        log = await tiered_log(manager)
-        await manager.flush_log(log)
-        assert log.recovery_point == 20
-        assert await manager.run_retention(NOW_MS) == 0
-        log.tiering.note_remote_offset(15)
-        assert await manager.run_retention(NOW_MS) > 0
-        assert read_offset_checkpoint(fs, f"{log.log_dir}/log-start-offset-checkpoint") == {partition(0): 0}
-        assert log.log_start_offset == 0
-        return log.local_log_start_offset
-
-    local_start = simulate(fs, scenario)
-    assert local_start > 10
-    fs.crash()
-
-    async def reopened(manager: LogManager) -> None:
-        await manager.load(lambda _topic: TIERED)
-        log = manager.get(partition(0))
-        assert log is not None
-        assert (log.log_start_offset, log.local_log_start_offset) == (0, local_start)
-
-    simulate(fs, reopened)
-
-
-@run_with(lambda test: simulate(MemoryFileSystem(), test))
-async def test_retention_seals_an_active_segment_that_the_tier_shall_take(manager: LogManager, /) -> None:
-    await manager.load()
-    log = manager.create(partition(0), TOPIC_ID, replace(TIERED, local_retention_bytes=-2, local_retention_ms=1000))
-    append(log, make_batch())
-    await manager.run_retention(NOW_MS + 1000)
-    assert log.segment_base_offsets == [0]
-    await manager.run_retention(NOW_MS + 1001)
-    assert log.segment_base_offsets == [0, 1]
-
-
-def test_a_dir_that_fails_while_tiered_segments_go_is_offline() -> None:
-    fs = FaultyFileSystem(MemoryFileSystem())
-
-    async def scenario(manager: LogManager) -> None:
-        log = await tiered_log(manager)
-        await manager.flush_log(log)
-        log.tiering.note_remote_offset(15)
-        fs.add(FaultRule(operation="rename", path=f"{log.path}/*", error=errno.EIO))
-        assert await manager.run_retention(NOW_MS) == 0
-        assert manager.offline_dirs == [log.log_dir]
 
     simulate(fs, scenario)
 
@@ -407,7 +249,7 @@ def test_what_a_move_leaves_is_removed_with_the_deletions() -> None:
         await manager.load()
         fs.makedirs("/d1/old")
         manager.schedule_removal("/d1/old", 5)
-        removal = manager.run_deletions(5)
+        removal = manager.removal.delete_due(5)
         assert removal is not None
         await removal
         assert not fs.exists("/d1/old")

@@ -30,7 +30,7 @@ def test_an_unformatted_dir_has_no_identity() -> None:
     assert read_meta_properties(MemoryFileSystem(), "/") is None
 
 
-def test_damage_is_told_with_the_path() -> None:
+def test_damage_is_reported_with_the_path() -> None:
     fs = MemoryFileSystem()
     fs.makedirs("/data")
     write_atomic(fs, "/data/meta.properties", b"\xff\xfe")

@@ -11,7 +11,7 @@ from crabka.vfs import write_atomic
 
 
 @pytest.mark.parametrize("left_by_a_power_cut", [b"", bytes(43)])
-def test_a_missing_empty_or_zeroed_file_tells_nothing(left_by_a_power_cut: bytes) -> None:
+def test_a_missing_empty_or_zeroed_file_holds_nothing(left_by_a_power_cut: bytes) -> None:
     fs = MemoryFileSystem()
     assert read_partition_metadata(fs, "/partition.metadata") is None
     write_atomic(fs, "/partition.metadata", left_by_a_power_cut)

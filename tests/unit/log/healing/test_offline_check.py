@@ -57,7 +57,7 @@ def test_a_lost_transaction_index_is_named() -> None:
     assert [each.file for each in found(fs)] == [f"{segment.stem}.txnindex"]
 
 
-def test_the_end_of_the_last_segment_is_told_apart() -> None:
+def test_the_end_of_the_last_segment_is_reported_apart() -> None:
     fs, log = stopped()
     file = fs.open(log.healing.segment_of(log.log_end_offset).log_path)
     file.truncate(file.size() - 1)

@@ -46,7 +46,7 @@ def test_a_damaged_batch_is_named_and_hides_what_is_known_of_transactions() -> N
     assert found.aborted is None
     following = check(log, log.segment_base_offsets[1])
     assert not following.damaged
-    assert following.aborted is not None, "the snapshot tells of the producers"
+    assert following.aborted is not None, "the snapshot has the producers"
 
 
 @pytest.mark.parametrize("suffix", [".index", ".timeindex"])
@@ -77,11 +77,11 @@ def test_a_lost_transaction_index_is_found_without_a_note() -> None:
     fs, log = filled()
     segment = next(each for each in log.state.segments if each.aborted())
     fs.unlink(segment.stem + ".txnindex")
-    segment.note_aborted(None)
+    segment.aborts.expect(None)
     assert "0 aborted transactions" in check(log, segment.base_offset).aborted_reason
 
 
-def test_the_work_comes_in_steps_that_tell_their_bytes() -> None:
+def test_the_work_comes_in_steps_that_yield_their_bytes() -> None:
     _, log = filled()
     target = log.healing.begin_check(0)
     assert target is not None

@@ -1,4 +1,4 @@
-"""What a log tells the cleaner, and how cleaned segments get in."""
+"""The view of the cleaner on a log, and how cleaned segments are installed."""
 
 from __future__ import annotations
 
@@ -8,7 +8,7 @@ from crabka.config.topic import TopicConfig
 from crabka.log.cleaner.cleaning_pass import GroupCopier, RecordFilter
 from crabka.log.cleaner.offset_map import OffsetMap
 from crabka.log.partition.partition_log import PartitionLog
-from crabka.log.segment.segment import SegmentContext
+from crabka.log.segment.context import SegmentContext
 from tests.support.storage.cleaning import clean
 from tests.support.storage.small import (
     NOW_MS,
@@ -35,7 +35,7 @@ def three_segments(context: SegmentContext | None = None, config: TopicConfig = 
     return log
 
 
-def test_sealed_segments_behind_the_clean_part_are_dirty() -> None:
+def test_sealed_segments_after_the_clean_part_are_dirty() -> None:
     log = three_segments()
     part = log.cleaning.survey(2, NOW_MS)()
     assert (part.first_dirty, part.first_uncleanable) == (2, 4)

@@ -49,7 +49,7 @@ def test_what_was_flushed_survives_a_crash() -> None:
     assert found.producer_state.entries[1].last_sequence == 19
 
 
-def test_nothing_to_flush_is_told() -> None:
+def test_nothing_to_flush_is_reported() -> None:
     log = open_test_log()
     append(log, make_batch())
     log.flush()
@@ -224,7 +224,7 @@ def test_a_renamed_log_works_on() -> None:
 
 
 @pytest.mark.parametrize("trimmed", [True, False])
-def test_only_logs_whose_files_do_not_tell_their_start_need_a_checkpoint(trimmed: bool) -> None:
+def test_only_logs_whose_files_do_not_show_their_start_need_a_checkpoint(trimmed: bool) -> None:
     log = open_test_log()
     append(log, make_batch(3))
     if trimmed:
@@ -251,7 +251,7 @@ def test_a_clean_close_does_not_overtake_an_append() -> None:
     log.close(clean=False)
 
 
-def test_a_log_that_nobody_touched_is_closed_without_a_write() -> None:
+def test_an_untouched_log_is_closed_without_a_write() -> None:
     fs = disk()
     written = open_test_log(make_context(fs))
     append(written, make_batch(2))

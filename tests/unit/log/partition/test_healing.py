@@ -103,7 +103,7 @@ def test_indexes_are_rebuilt_while_the_log_is_open() -> None:
     expected = all_aborted(log)
     for suffix in (".index", ".timeindex", ".txnindex"):
         flip(fs, segment.stem + suffix, 3)
-    segment.forget_aborted()
+    segment.aborts.forget()
     segment.forget_cached()
     done = check_and_repair(log, segment.base_offset).done
     assert len(done) == 2
@@ -164,9 +164,9 @@ def test_a_repaired_transaction_index_is_noted_as_it_is_now() -> None:
     good = read_file(fs, path)
     flip(fs, path, 31)
     # As after a crash: the file is read without a note of it, and noted then.
-    segment.note_aborted(None)
+    segment.aborts.expect(None)
     segment.forget_cached()
-    segment.forget_aborted()
+    segment.aborts.forget()
     assert segment.aborted()
     log.state.write_aborted_note()
     assert read_aborted_note(fs, log.path)[segment.base_offset] != note_of(good)

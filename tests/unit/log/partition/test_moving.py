@@ -71,12 +71,12 @@ def test_a_copy_of_another_length_is_not_opened() -> None:
         mirror.log.moving.open_copy(COPY_PATH)
 
 
-def test_small_files_tell_of_epochs_snapshots_and_aborted_transactions() -> None:
+def test_small_files_hold_epochs_snapshots_and_aborted_transactions() -> None:
     mirror = Mirror()
     for number in range(20):
         append(mirror.log, make_batch(1, producer=ProducerFields(1, 0, number)))
     aborted = AbortedTransaction(1, 17, 18, 19)
-    mirror.log.state.active.append_aborted(aborted)
+    mirror.log.state.active.aborts.append(aborted)
     small = mirror.log.moving.small_files()
     assert small.active_base_offset == mirror.log.segment_base_offsets[-1]
     assert small.aborted == (aborted,)

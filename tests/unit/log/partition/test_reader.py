@@ -55,7 +55,7 @@ def test_at_least_one_batch_comes_even_over_the_limit(max_bytes: int) -> None:
     assert plan(6, max_bytes=max_bytes, min_one=False).read() == b""
 
 
-def test_nothing_is_read_behind_the_upper_offset_for_the_sake_of_one_batch() -> None:
+def test_nothing_is_read_after_the_upper_offset_for_the_sake_of_one_batch() -> None:
     assert plan(6, max_bytes=1, upper=6).read() == b""
 
 

@@ -71,7 +71,7 @@ def test_reads_stop_at_the_upper_offset() -> None:
     assert [header.base_offset for _, header in iter_headers(data)] == [0]
 
 
-def test_aborted_transactions_are_told_for_the_range_that_they_touch() -> None:
+def test_aborted_transactions_are_returned_for_the_range_that_they_touch() -> None:
     log = open_test_log(config=SMALL)
     for round_ in range(3):
         for _ in range(4):
@@ -103,7 +103,7 @@ def test_offsets_are_found_by_time_and_epoch() -> None:
     assert log.end_offset_for_epoch(4) == EpochEnd(4, 41)
 
 
-def test_a_read_below_the_local_start_is_told_to_look_in_the_tier() -> None:
+def test_a_read_below_the_local_start_is_sent_to_the_tier() -> None:
     log = filled_log(tiered_config(local_retention_bytes=0))
     log.tiering.note_remote_offset(9)
     drop_tiered(log)

@@ -77,7 +77,7 @@ def test_new_settings_count_at_once() -> None:
     assert len(log.segment_base_offsets) > 1
 
 
-def test_a_failing_disk_is_told_with_its_log_dir() -> None:
+def test_a_failing_disk_is_reported_with_its_log_dir() -> None:
     fs = MemoryFileSystem()
     fs.makedirs(LOG_DIR)
     log = open_test_log(make_context(fs))

@@ -393,7 +393,7 @@ def test_compacted_and_internal_topics_and_nodes_without_a_tier_are_not_tiered()
 # -- beginning anew -------------------------------------------------------------------------------------------------
 
 
-def test_a_follower_begins_anew_behind_the_tier() -> None:
+def test_a_follower_restarts_after_the_tier() -> None:
     context = make_context()
     log = filled_log(context=context)
     snapshot = snapshot_of(5)

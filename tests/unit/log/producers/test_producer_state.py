@@ -63,7 +63,7 @@ def test_an_older_batch_is_a_duplicate_without_offsets() -> None:
 
 
 def test_a_batch_from_before_the_known_sequences_is_out_of_order() -> None:
-    # Answering "duplicate" here would tell the producer that records are stored which nobody has seen.
+    # Answering "duplicate" here would confirm records that no consumer has seen.
     assert refused(state_after(*range(20, 28)), header(19)) is ErrorCode.out_of_order_sequence_number
 
 

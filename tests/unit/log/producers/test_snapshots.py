@@ -26,7 +26,7 @@ def snapshots(*offsets: int) -> tuple[MemoryFileSystem, ProducerSnapshots]:
     return fs, store
 
 
-def test_kafkas_snapshot_tells_what_its_dump_tells() -> None:
+def test_kafkas_snapshot_holds_what_its_dump_shows() -> None:
     found = {entry.producer_id: entry for entry in decode_snapshot(GOLDEN_SNAPSHOT.read_bytes())}
     assert found[1004].current_txn_first_offset == 93
     assert found[1004].batches == [BatchMark(3, 96, 3, 1_700_000_900_003)]
@@ -55,7 +55,7 @@ def test_snapshots_outside_a_range_go() -> None:
     assert store.offsets == [20]
 
 
-def test_snapshots_without_segment_go_except_one_behind_all_segments() -> None:
+def test_snapshots_without_segment_go_except_one_after_all_segments() -> None:
     _, store = snapshots(10, 15, 20, 25)
     store.remove_strays([0, 10, 20])
     assert store.offsets == [10, 20, 25]

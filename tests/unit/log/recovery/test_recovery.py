@@ -76,7 +76,7 @@ def test_a_torn_tail_is_cut() -> None:
     assert read_headers(found)[-1].base_offset == 22
 
 
-def test_segments_behind_a_damaged_batch_go() -> None:
+def test_segments_after_a_damaged_batch_go() -> None:
     fs, log = stopped(clean=False)
     damaged = log.segment_base_offsets[1]
     fs.open(segment_path(damaged)).pwritev([b"\xff"], 70)
@@ -145,7 +145,7 @@ def test_damaged_indexes_and_checkpoints_are_named(caplog: pytest.LogCaptureFixt
     }
 
 
-def test_segments_behind_a_lost_one_go() -> None:
+def test_segments_after_a_lost_one_go() -> None:
     fs, log = stopped(clean=False)
     fs.unlink(segment_path(log.segment_base_offsets[1]))
     found = reopen(fs)
@@ -276,7 +276,7 @@ def test_the_topic_id_is_written_once_and_checked() -> None:
         reopen(fs, OpenOptions(clean=True, topic_id=uuid.UUID(int=9)))
 
 
-def test_a_failing_disk_is_told_with_its_log_dir() -> None:
+def test_a_failing_disk_is_reported_with_its_log_dir() -> None:
     fs, _ = stopped()
     with pytest.raises(StorageError) as caught:
         open_test_log(make_context(FaultyFileSystem(fs, [disk_failure()])), SMALL, UNCLEAN)

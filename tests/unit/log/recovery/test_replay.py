@@ -63,7 +63,7 @@ def test_only_what_the_snapshot_lacks_is_replayed() -> None:
     assert snapshots.offsets == []
 
 
-def test_an_emptied_marker_tells_the_epoch_and_ends_a_transaction() -> None:
+def test_an_emptied_marker_has_the_epoch_and_ends_a_transaction() -> None:
     state = ProducerStateManager()
     data = make_batch(1, producer=ProducerFields(7), transactional=True)
     replay_batch(state, data, parse_header(data))

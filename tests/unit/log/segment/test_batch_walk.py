@@ -52,7 +52,7 @@ def test_every_flipped_bit_of_a_batch_is_a_gap_of_exactly_that_batch(index: int)
         pieces = walk(bytes(damaged))
         if gaps(pieces) != [(start, start + len(made[index]), offset, end_offset)]:
             wrong.append(bit)
-    # A leader epoch that stays between those of the neighbours cannot be told from the right one.
+    # A leader epoch that stays between those of the neighbours cannot be distinguished from the right one.
     epoch_bits = range(12 * 8, 16 * 8)
     assert all(bit in epoch_bits for bit in wrong), wrong
     assert len(wrong) <= 2

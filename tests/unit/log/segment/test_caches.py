@@ -42,7 +42,7 @@ def test_a_forgotten_value_is_loaded_again() -> None:
     assert cache.get("a", lambda _path: 2) == 2
 
 
-def test_a_file_stays_open_as_long_as_somebody_refers_to_it() -> None:
+def test_a_file_stays_open_until_its_last_reference_is_gone() -> None:
     fs = MemoryFileSystem()
     node = fs.open("/log", create=True)._node
     CountingFile.closed = 0

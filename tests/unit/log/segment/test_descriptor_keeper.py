@@ -40,7 +40,7 @@ async def test_unsynced_segments_are_synced_and_closed_in_threads(manager: LogMa
 
 
 def test_what_a_segment_held_when_it_gave_up_its_descriptor_survives_a_power_cut() -> None:
-    """Nobody flushed these logs: a descriptor was given up only after an fsync of that descriptor."""
+    """These logs were never flushed: a descriptor was closed only after an fsync of that descriptor."""
     fs = MemoryFileSystem()
     resting: list[int] = []
 

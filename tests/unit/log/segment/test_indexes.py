@@ -92,7 +92,7 @@ def test_a_full_index_keeps_room_for_the_timestamp_of_the_roll() -> None:
     assert not SegmentIndexes.empty(BASE).is_full(2 * 12)
 
 
-def test_a_file_ends_behind_what_is_written(fs: FileSystem) -> None:
+def test_a_file_ends_after_what_is_written(fs: FileSystem) -> None:
     write_end(fs, STEM, b"abcdef", 0)
     write_end(fs, STEM, b"X", 2)
     assert read_file(fs, STEM) == b"abX"

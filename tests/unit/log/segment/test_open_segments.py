@@ -10,8 +10,8 @@ from crabka.config.topic import TopicConfig
 from crabka.ids import TopicPartition
 from crabka.log.partition.partition_log import PartitionLog
 from crabka.log.recovery.recovery import OpenOptions, open_log
+from crabka.log.segment.context import SegmentContext
 from crabka.log.segment.open_segments import SYNCS_AT_CEILING, OpenSegments
-from crabka.log.segment.segment import SegmentContext
 from crabka.ports import File
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from crabka.vfs.syncing import sync_each

@@ -6,7 +6,8 @@ from crabka.config.topic import TopicConfig
 from crabka.errors import CorruptDataError
 from crabka.formats.time_index import TimeIndexEntry
 from crabka.formats.transaction_index import AbortedTransaction
-from crabka.log.segment.segment import NEVER, Segment, SegmentContext
+from crabka.log.segment.context import SegmentContext
+from crabka.log.segment.segment import NEVER, Segment
 from crabka.records.header import parse_header
 from crabka.vfs import read_file
 from tests.support.storage.small import LOG_PATH, NOW_MS, make_batch, make_context
@@ -108,8 +109,8 @@ def test_truncating_cuts_batches_indexes_and_aborted_transactions() -> None:
     context = make_context()
     segment = new_segment(context)
     fill(segment, 6)
-    segment.append_aborted(AbortedTransaction(1, BASE, BASE + 2, BASE + 3))
-    segment.append_aborted(AbortedTransaction(1, BASE + 3, BASE + 5, BASE + 6))
+    segment.aborts.append(AbortedTransaction(1, BASE, BASE + 2, BASE + 3))
+    segment.aborts.append(AbortedTransaction(1, BASE + 3, BASE + 5, BASE + 6))
     size = segment.size // 6
     assert segment.truncate(BASE + 4) == BASE + 4
     assert segment.size == 4 * size == context.fs.stat(segment.log_path).size_bytes
@@ -129,7 +130,7 @@ def test_truncating_inside_a_batch_takes_the_whole_batch() -> None:
     assert segment.truncate(BASE + 3) == BASE
 
 
-def test_a_full_index_is_told() -> None:
+def test_a_full_index_is_reported() -> None:
     segment = new_segment(config=TopicConfig(index_interval_bytes=1, segment_index_bytes=3 * 12))
     fill(segment, 2)
     assert not segment.full

@@ -75,5 +75,5 @@ def test_tier_without_anything_has_no_days() -> None:
 
 def test_conditions_are_refused() -> None:
     given = {"tier.uri": URI, "tier.metadata": "listing", "subscribe": "tiered", "where": "offset > 5"}
-    with pytest.raises(ConfigError, match="where has no place here"):
+    with pytest.raises(ConfigError, match="where is not allowed here"):
         tier_stats(cast("Any", OneThreadSpark()), given)

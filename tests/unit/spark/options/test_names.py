@@ -28,11 +28,11 @@ def test_options_are_sorted_by_whom_they_are_for() -> None:
 def test_an_unknown_option_names_the_nearest(given: str, nearest: str) -> None:
     with pytest.raises(ConfigError) as caught:
         by_canonical_name({given: "x"})
-    assert str(caught.value) == f"{given} is no option of the source; did you mean {nearest}?"
+    assert str(caught.value) == f"{given} is not an option of the source; did you mean {nearest}?"
 
 
 def test_an_option_that_resembles_none_is_just_refused() -> None:
-    with pytest.raises(ConfigError, match=r"^zzz is no option of the source$"):
+    with pytest.raises(ConfigError, match=r"^zzz is not an option of the source$"):
         by_canonical_name({"zzz": "x"})
 
 

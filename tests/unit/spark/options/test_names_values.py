@@ -69,15 +69,13 @@ def test_numbers_fit_into_those_of_java() -> None:
     values = OptionValues({"low": str(-(2**63)), "high": "+9223372036854775807", "over": str(2**63), "int": str(2**31)})
     assert (values.number("low"), values.number("high")) == (-(2**63), 2**63 - 1)
     assert values.positive("int") == 2**31
-    with pytest.raises(
-        ConfigError, match=r"^over is a whole number of 64 bits, which 9223372036854775808 is too large"
-    ):
+    with pytest.raises(ConfigError, match=r"^over is a whole number of 64 bits, and 9223372036854775808 is too large"):
         values.number("over")
     with pytest.raises(ConfigError, match=r"^int is a whole number of 32 bits"):
         values.positive("int", bits=32)
     with pytest.raises(ConfigError, match=r"^int is a whole number of 32 bits"):
         values.not_negative("int", 0, bits=32)
-    with pytest.raises(ConfigError, match=r"64 bits, which 1+… is too large"):
+    with pytest.raises(ConfigError, match=r"64 bits, and 1+… is too large"):
         OptionValues({"x": "1" * 5_000}).number("x")
 
 

@@ -112,7 +112,7 @@ def test_a_pattern_is_one_of_java() -> None:
         ({"assign": "{"}, "assign: expected"),
         ({"subscribe": " , "}, "no topics to read"),
         ({"subscribePattern": "  "}, "the pattern is empty"),
-        ({"subscribePattern": "("}, "is no regular expression that can be used: a group is not closed"),
+        ({"subscribePattern": "("}, "is not a usable regular expression: a group is not closed"),
         ({"subscribePattern": "[a-z&&[^b]]+"}, "&& in brackets is not supported"),
     ],
 )

@@ -4,8 +4,8 @@ import pytest
 
 from crabka.records.rewrite import with_log_append_time
 from crabka.spark.plan.append_time import without_later
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, PlantedTier, batches
 from tests.support.tiers.stores import MemoryTierStore, store_of
 

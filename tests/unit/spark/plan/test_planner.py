@@ -20,10 +20,10 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.spark.access.broker_session import BrokerSession
 from crabka.spark.errors import DataLossError, SegmentVanishedError
 from crabka.spark.options.source_options import SourceOptions
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierCatalog
 from crabka.spark.plan.catalog.snapshot_catalog import write_snapshot_file
 from crabka.spark.plan.history.divergence import LogCutError
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.planner import plan_offsets, plan_read
 from tests.support.tiers.plans import options, spans
 from tests.support.tiers.planted import (
@@ -162,9 +162,9 @@ def test_known_offsets_are_planned(tmp_path: Path) -> None:
     assert spans(plan_offsets(chosen, {O0: 10}, {O0: 20})) == [(10, 20)]
     assert spans(plan_offsets(chosen, {O0: 40}, None)) == [(40, 60)]
     assert spans(plan_offsets(chosen, {}, None)) == [(0, 30), (30, 60)]
-    with pytest.raises(DataLossError, match="orders-3 does not exist any more"):
+    with pytest.raises(DataLossError, match="orders-3 no longer exists"):
         plan_offsets(chosen, {O0: 0, TopicPartition("orders", 3): 5}, {O0: 20})
-    with pytest.raises(DataLossError, match="orders-7 does not exist any more"):
+    with pytest.raises(DataLossError, match="orders-7 no longer exists"):
         plan_offsets(chosen, {}, {TopicPartition("orders", 7): 5})
     with pytest.raises(DataLossError, match="created anew"):
         plan_offsets(chosen, {O0: 50}, {O0: 20})

@@ -9,8 +9,8 @@ from crabka.errors import CorruptDataError
 from crabka.records.header import iter_headers
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.ranges import TierRange
 from crabka.spark.plan.splits import tier_ranges
 from tests.support.tiers.planted import PlantedTier, batches

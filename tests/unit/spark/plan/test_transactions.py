@@ -4,8 +4,8 @@ import random
 
 from crabka.formats.leader_epochs import NO_END
 from crabka.formats.transaction_index import AbortedTransaction
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import choose_parts
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 from crabka.spark.plan.transactions import AbortedTable, find_aborted
 from tests.support.tiers.planted import PlantedTier, batches
 from tests.support.tiers.stores import store_of

@@ -106,7 +106,7 @@ def test_a_segment_that_cannot_be_had_however_often_it_is_planned_is_a_loss(
     with pytest.raises(DataLossError, match=f"{first} with offsets 0 to 29 is gone; set failOnDataLoss to false"):
         offsets(plan, chosen)
     assert offsets(plan, options(f"file://{tmp_path}", failOnDataLoss="false")) == list(range(30, 60))
-    assert caplog.messages == [f"{first} with offsets 0 to 29 is gone; going on, since failOnDataLoss is false"]
+    assert caplog.messages == [f"{first} with offsets 0 to 29 is gone; continuing, because failOnDataLoss is false"]
 
 
 def test_a_segment_that_vanishes_after_the_last_offset_of_its_range_is_no_loss(

@@ -62,8 +62,8 @@ def _range_of(fields: Mapping[str, int] | None) -> ColumnRange | None:
 def partition_directory(column: str | None, value: str | None) -> str:
     """Return the directory of a partition's files, empty for a table without partitions.
 
-    Formats know a file's partition from their metadata, so the name is for people: what would have to be encoded,
-    which every format does in its own way, becomes a digest.
+    Formats know a file's partition from their metadata, so the name is informative only. What would have to be
+    encoded, which every format does in its own way, becomes a digest.
     """
     return "" if column is None else f"{_readable(column)}={NULL_PARTITION if value is None else _readable(value)}"
 

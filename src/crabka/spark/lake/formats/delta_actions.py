@@ -62,7 +62,7 @@ def interval_ms(text: str) -> int:
     """Return how long an interval of Delta's configuration is. Raises LakeError."""
     words = text.lower().split()
     if len(words) != 3 or words[0] != "interval" or not words[1].isdecimal():
-        raise LakeError(f"{text!r} is no interval of Delta")
+        raise LakeError(f"{text!r} is not an interval of Delta")
     unit_ms = _UNITS_MS.get(words[2].removesuffix("s"))
     # Whatever is smaller than all units here rounds to nothing.
     return 0 if unit_ms is None else int(words[1]) * unit_ms

@@ -1,8 +1,8 @@
 """Delta tables, by deltalake.
 
-Every partition of the topic is an application of Delta's own bookkeeping whose version is the next offset. A commit is
-tried once, on the table as it was looked at. deltalake's own compaction is not used: it retries whatever the settings
-are, and two of them at once both put their copy of the same rows into the table.
+The next offset of every partition is the version of an application in Delta's transaction log. A commit is tried once,
+on the state that was read. deltalake's own compaction is not used: it retries regardless of the settings, and two of
+them at the same time both add their copy of the same rows.
 """
 
 from __future__ import annotations
@@ -212,7 +212,7 @@ class DeltaLakeTable:
     ) -> CommitProperties:
         """Return what a commit says beside its files: no retry, the next offsets, and what is remembered of batches.
 
-        Delta keeps nothing but numbers for applications, so that witnesses go with every commit of ours.
+        Delta keeps only numbers for applications, so every commit of Crabka carries the witnesses.
         """
         topic_id = self.spec.topic_id
         return CommitProperties(
@@ -274,6 +274,6 @@ def _delta(store: LakeStore) -> Iterator[None]:
     except LakeError:
         raise
     except Exception as error:
-        # The library raises what it likes, also Exception itself, and some with where it was at the time.
+        # The library raises many classes, also Exception itself, some with a location in the text.
         reason = " ".join(str(error).split()).partition(" 0: ")[0]
         raise LakeError(f"The Delta table {store.url}: {reason}") from error

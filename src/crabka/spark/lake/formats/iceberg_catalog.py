@@ -1,6 +1,6 @@
 """Catalogs of Iceberg tables: SQLite beside the tables, or whatever pyiceberg is configured to use.
 
-A catalog decides which metadata file is the table, so all who write must use the same one.
+A catalog decides which metadata file is the table, so all writers must use the same one.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""The mapping of names to columns of an Iceberg table: files of ours have no ids, so columns are found by it alone."""
+"""The mapping of names to columns of an Iceberg table: Crabka's files have no ids, so readers need it."""
 
 from __future__ import annotations
 

@@ -46,11 +46,11 @@ WITNESSES_KEY = "crabka.witnesses"
 TOPIC_KEY = "crabka.topic"
 TOPIC_ID_KEY = "crabka.topic.id"
 NO_RETRIES = {"commit.retry.num-retries": "0"}
-# Every commit writes all metadata anew. Those of the last hundred stay, which is more than any reader is behind.
+# Every commit writes all metadata. Those of the last hundred commits stay, more than any reader needs.
 _FEW_METADATA = {"write.metadata.delete-after-commit.enabled": "true"}
 _WITHOUT_BOUNDS_OF_TIME = {f"write.metadata.metrics.column.{TIMESTAMP}": "counts"}
 _TRIES = 20
-# What goes wrong in stores, files and catalogs; pyiceberg's own errors have no class in common.
+# Errors of stores, files and catalogs; those of pyiceberg have no common class.
 _TROUBLE: tuple[type[Exception], ...] = (
     ValueError,
     OSError,
@@ -143,7 +143,7 @@ class IcebergLakeTable:
             try:
                 self._append(files, properties)
             except OverflowError:
-                # pyiceberg cannot count in the years that some producers think they live in.
+                # pyiceberg fails for timestamps outside of its calendar, which some producers send.
                 self._append(files, properties | _WITHOUT_BOUNDS_OF_TIME)
         self._sync()
 

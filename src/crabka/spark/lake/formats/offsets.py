@@ -1,4 +1,4 @@
-"""How far a table has come: the next offset of every partition, as tables keep it, and what a commit may do with it.
+"""The position of a table: the next offset of every partition, as tables keep it, and which steps a commit may do.
 
 Pure. A table follows one topic, by its id: a topic that is deleted and made again is another topic. The offsets are
 committed together with the files that hold the rows below them, so the two never disagree.
@@ -19,7 +19,7 @@ Offsets = Mapping[int, int]
 
 
 class Settlement(Enum):
-    """What became of a commit that was reported as failed."""
+    """The outcome of a commit that was reported as failed."""
 
     LANDED = auto()  # it is in the table after all
     RETRY = auto()  # the table changed, but not in what this commit builds on
@@ -63,7 +63,7 @@ def check_step(before: Offsets, after: Offsets) -> None:
     """Raise LakeError unless a commit moves forward and forgets no partition."""
     for partition, offset in before.items():
         if partition not in after:
-            raise LakeError(f"A commit forgets partition {partition}")
+            raise LakeError(f"A commit lacks partition {partition}")
         if after[partition] < offset:
             raise LakeError(f"A commit moves partition {partition} back from {offset} to {after[partition]}")
     if sorted(after) != list(range(len(after))):
@@ -77,7 +77,7 @@ def check_rewind(before: Offsets, after: Offsets) -> None:
 
 
 def settle(before: Offsets, current: Offsets, ours: Iterable[str], live: Iterable[str]) -> Settlement:
-    """Decide about a commit of the files `ours` whose end is not known, from the table as it is now.
+    """Decide the outcome of a commit of the files `ours`, from the table as it is now.
 
     A commit without files that landed cannot be distinguished from one of another writer: both leave nothing to do.
     """

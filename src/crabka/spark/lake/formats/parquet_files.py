@@ -1,4 +1,4 @@
-"""Parquet files of tables: written in place on a disk, by way of a temporary file elsewhere.
+"""Parquet files of tables: written in place on a local disk, and through a temporary file for an object store.
 
 A file that was closed is complete in its store, and durable; one that was not is at most an orphan.
 """
@@ -31,7 +31,7 @@ class ParquetFileWriter:
         self._rows = 0
         self._offsets: ColumnRange | None = None
         self._timestamps: ColumnRange | None = None
-        # Of a store elsewhere it is the temporary file that fills a disk here.
+        # For an object store this is the temporary file, which may fill a local disk.
         self._trouble = f"{store.absolute(path)} cannot be written"
         with reporting_disk_errors(self._trouble):
             self._local_path = self._place()

@@ -1,4 +1,4 @@
-"""Reads Parquet files of tables, one row group after the other, and of a store elsewhere only what is asked for.
+"""Reads Parquet files of tables, one row group after the other, and from an object store only the wanted parts.
 
 No more than the wanted columns of one row group are in memory; they come in one request as far as they lie together.
 """
@@ -55,7 +55,7 @@ class StoredFile(io.RawIOBase):
         return self._position
 
     def seek(self, offset: int, whence: int = io.SEEK_SET, /) -> int:
-        """Go elsewhere and return where that is."""
+        """Change the position and return it."""
         start = {io.SEEK_SET: 0, io.SEEK_CUR: self._position, io.SEEK_END: self._size}[whence]
         self._position = start + offset
         return self._position

@@ -37,7 +37,7 @@ class LakeStore:
     def __post_init__(self) -> None:
         """Raises ConfigError for a root that is no address of a store, and for a name that is none of a directory."""
         if self.name in ("", ".", "..") or not _UNSAFE.isdisjoint(self.name):
-            raise ConfigError(f"{self.name!r} is no name for a table: it must not hold / or {_SHOWN_UNSAFE}")
+            raise ConfigError(f"{self.name!r} is not a name for a table: it must not hold / or {_SHOWN_UNSAFE}")
         address, question, parameters = self.root.partition("?")
         if question and "://" not in self.root:
             raise ConfigError(f"The directory {self.root} cannot have tables: ? has a meaning in addresses of tables")
@@ -95,7 +95,7 @@ class LakeStore:
     def relative(self, location: str) -> str:
         """Return the path below the table of a file that a library names by its whole address.
 
-        Raises LakeError for a file elsewhere. Links count: a directory may have been reached by another name.
+        Raises LakeError for a file outside. Links are resolved: a directory may have several names.
         """
         for prefix in (self.url, self.local_directory):
             if prefix is not None and location.startswith(prefix + "/"):
@@ -107,7 +107,7 @@ class LakeStore:
         raise LakeError(f"{location} is not below the table {self.url}")
 
     def is_at(self, location: str) -> bool:
-        """Return whether an address of a directory is this one, by whatever name it is reached."""
+        """Return whether an address names this directory; links are resolved."""
         if self.local_directory is not None and location.startswith("file:"):
             return os.path.realpath(location.removeprefix("file:")) == os.path.realpath(self.local_directory)
         scheme, colon, place = location.rstrip("/").partition(":")

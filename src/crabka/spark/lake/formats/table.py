@@ -1,8 +1,8 @@
-"""What a table has to be able to do, whatever its format: the contract of delta, iceberg and parquet tables.
+"""The contract of Delta, Iceberg and Parquet tables.
 
 A table object is a view of one moment: what it says and what it commits against is the table as it was at the last
 `refresh`. A commit succeeds only if no other writer has changed the table since, else CommitConflictError is raised and
-nothing happened, or at least nothing that `refresh` does not show. No lock is waited for.
+nothing happened that `refresh` does not show. There are no locks.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ class TableSpec:
 
 @dataclass(frozen=True, slots=True)
 class CommitInfo:
-    """One of the last commits, for people."""
+    """One of the last commits, for status output."""
 
     version: str
     timestamp_ms: int
@@ -96,7 +96,7 @@ class TableFormat(TableFiles, Protocol):
         ...
 
     def witnesses(self) -> dict[int, Chain]:
-        """Return what is remembered of batches that were read, by partition; earlier versions remember nothing."""
+        """Return the witnesses of batches that were read, by partition; tables of earlier versions have none."""
         ...
 
     def commit(

@@ -30,7 +30,7 @@ class Lake:
 
     def __post_init__(self) -> None:
         if self.table_format not in FORMATS:
-            raise ConfigError(f"{self.table_format} is no table format: use {', '.join(FORMATS)}")
+            raise ConfigError(f"{self.table_format} is not a table format: use {', '.join(FORMATS)}")
         if self.catalog is not None and self.table_format != "iceberg":
             raise ConfigError("A catalog is only for Iceberg tables")
 

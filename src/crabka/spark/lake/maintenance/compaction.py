@@ -1,4 +1,4 @@
-"""Which small files become one, and the making of that one.
+"""Merges small files of a table.
 
 Files of different partitions stay apart. A file that is nearly as large as files should be is left alone, so that a
 table that was compacted is not compacted again. Syncs that commit meanwhile do not disturb: what was merged takes the

@@ -1,9 +1,9 @@
-"""The job `lake rewind`: takes back what a table has of a log that was cut since, so that a sync can go on.
+"""The job `lake rewind`: removes the rows of a log that was cut since, so that a sync can continue.
 
 Partitions go back to the last offset up to which a witness proves that the log has what the table has, and not before
 the log start, since what lies there could not be read again. Files with rows on both sides of that are written anew
 without the later ones. Removing rows, moving offsets and forgetting witnesses is one commit of each table. Dead letters
-go first: a run that dies in between leaves a table whose history still differs, and the next run does the rest.
+are rewound first: after a crash in between the history of the table still differs, and the next run does the rest.
 """
 
 from __future__ import annotations
@@ -38,7 +38,7 @@ _MAX_OFFSET = (1 << 63) - 1
 
 
 class RewindStep(StrEnum):
-    """Points of a rewind; it may die at any of them and between."""
+    """Points of a rewind; it may die at any of them, or between them."""
 
     COMPARED = "compared"
     DEAD_LETTERS_REWOUND = "dead letters rewound"
@@ -47,10 +47,10 @@ class RewindStep(StrEnum):
 
 
 class HistorySource(Protocol):
-    """Who knows whether logs still have what was read of them."""
+    """Compares logs with what was read of them."""
 
     def divergences(self, topic: str, positions: Mapping[int, ReadPosition]) -> tuple[str | None, list[Divergence]]:
-        """Return the id of a topic, and the partitions whose logs do not have any more what was read of them."""
+        """Return the id of a topic, and the partitions whose logs no longer have what was read of them."""
         ...
 
 
@@ -64,14 +64,14 @@ class RewoundPartition:
     rewound_to: int
     # From where on, at the latest, the log was different.
     differs_from: int
-    # Rows before this offset cannot be compared: the log does not have them any more.
+    # Rows before this offset cannot be compared: the log no longer has them.
     log_start: int
 
 
 def rewind_table(
     lake: Lake, name: str, source: HistorySource, on_step: Callable[[RewindStep], None] = lambda _step: None
 ) -> list[RewoundPartition]:
-    """Take back the rows of a table that its topic's log does not have any more; nothing if it has all of them.
+    """Remove the rows of a table that its topic's log no longer has; does nothing if it has all of them.
 
     Raises LakeError for a table that is not there, or whose topic was created anew, and what sources raise.
     """
@@ -128,7 +128,7 @@ def _rewind_dead_letters(lake: Lake, name: str, topic_id: str, points: Offsets) 
 
 
 def _proven(table: TableFormat, divergences: Iterable[Divergence]) -> dict[int, Chain]:
-    """Return the witnesses of a table without those that the log contradicts, or does not prove any more."""
+    """Return the witnesses of a table without those that the log contradicts, or no longer proves."""
     agreed = {each.partition.partition: each.agreed_offset for each in divergences}
     return {p: cut_chain(chain, agreed.get(p, _MAX_OFFSET)) for p, chain in table.witnesses().items()}
 
@@ -136,7 +136,7 @@ def _proven(table: TableFormat, divergences: Iterable[Divergence]) -> dict[int, 
 def _rewind(
     table: TableFormat, store: LakeStore, points: Offsets, witnesses: Chains, on_written: Callable[[], None]
 ) -> None:
-    """Take back the rows from some offsets on. Raises CommitConflictError."""
+    """Remove the rows from some offsets on. Raises CommitConflictError."""
     before = table.committed_offsets()
     removed: list[DataFile] = []
     kept: list[DataFile] = []

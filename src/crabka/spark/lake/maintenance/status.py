@@ -1,4 +1,4 @@
-"""The job `lake status`: how far a table is behind its topic, what it consists of and who changed it last."""
+"""The job `lake status`: the lag of a table behind its topic, its files and its last commits."""
 
 from __future__ import annotations
 
@@ -17,7 +17,7 @@ LAST_COMMITS = 5
 
 @dataclass(frozen=True, slots=True)
 class PartitionStatus:
-    """How far one partition is."""
+    """The position of one partition."""
 
     partition: int
     committed: int
@@ -28,7 +28,7 @@ class PartitionStatus:
 
 @dataclass(frozen=True, slots=True)
 class TableStatus:
-    """What there is to say about a table."""
+    """The state of a table."""
 
     table: str
     topic: str

@@ -24,7 +24,7 @@ class CommitOutcome(Enum):
     """How a commit ended."""
 
     COMMITTED = auto()
-    # Another writer has committed some of these offsets: what was written is of no use.
+    # Another writer has committed some of these offsets: the files are not needed.
     SUPERSEDED = auto()
 
 

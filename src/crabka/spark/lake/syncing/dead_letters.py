@@ -62,7 +62,7 @@ class DeadLetters:
         return found
 
     def commit(self, files: Sequence[DataFile], after: Offsets) -> CommitOutcome:
-        """Add rows that were compared with those here; any other commit since means that they must be again.
+        """Add rows that were compared with the present ones; after any other commit they must be compared again.
 
         Raises LakeError if the table with the name is of another topic, or is not one of dead letters.
         """

@@ -48,14 +48,14 @@ class PlannerSource:
     def __init__(self, options: Mapping[str, str]) -> None:
         """`options` are those of the source but for the topics.
 
-        Raises ConfigError for those that choose rows: a table has all of them, and goes on where it is.
+        Raises ConfigError for options that choose rows: a table has all of them, and continues at its offsets.
         """
         limits = sorted(name for name in options if name.lower().startswith(_LIMITS))
         if limits:
-            raise ConfigError(f"{limits[0]} has no place here: a table goes on where it is, from the first offset on")
+            raise ConfigError(f"{limits[0]} is not allowed here: a table continues at its own offsets")
         lowered = {name.lower() for name in options}
         if WHERE in lowered:
-            raise ConfigError(f"{WHERE} has no place here: a table has all rows of its topic")
+            raise ConfigError(f"{WHERE} is not allowed here: a table has all rows of its topic")
         defaults = {} if lowered & set(_ISOLATION) else _DEFAULTS
         self._options = defaults | dict(options) | _OWN
         self._reader: SettingsReader | None = None
@@ -93,7 +93,7 @@ class PlannerSource:
         )
 
     def divergences(self, topic: str, positions: Mapping[int, ReadPosition]) -> tuple[str | None, list[Divergence]]:
-        """Return the id of a topic, and the partitions whose logs do not have any more what was read of them."""
+        """Return the id of a topic, and the partitions whose logs no longer have what was read of them."""
         places = {TopicPartition(topic, partition): position for partition, position in positions.items()}
         survey, found = survey_divergences(self._parse({"subscribe": topic}), places)
         ids = {each.id_text for each in survey.partitions.values()}

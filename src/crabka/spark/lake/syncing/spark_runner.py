@@ -34,7 +34,7 @@ class SparkRunner:
         return 2 if context is None else max(1, int(context.defaultParallelism))
 
     def run(self, job: WriteJob, splits: Sequence[Split]) -> list[TaskResult]:
-        """Run a task per split. Raises LakeError with what a task said that failed for good."""
+        """Run a task per split. Raises LakeError with the message of a task that failed after all retries."""
         from py4j.protocol import Py4JJavaError
         from pyspark.errors import PySparkException
 
@@ -46,7 +46,7 @@ class SparkRunner:
             try:
                 rows = collect_rows(numbers.mapInArrow(arrow_task(job, splits), RESULT_DDL))
             except (PySparkException, Py4JJavaError) as error:
-                # The second is what a worker that dies comes as: Java lives, and reports it.
+                # The second is raised for a worker that dies: Java is alive, and reports it.
                 raise LakeError(failure_of(str(error))) from error
         return decode_results(rows, len(splits))
 
@@ -72,7 +72,7 @@ class SparkRunner:
     def _watch(self, context: Any, group: str, count: int, done: threading.Event) -> None:
         from py4j.protocol import Py4JError
 
-        # A Java that is gone makes no progress; the thread that waits for its rows reports it.
+        # A Java that is gone makes no progress; the thread that waits for its rows raises the error.
         with suppress(Py4JError, ConnectionError):
             self._report_progress(context.statusTracker(), group, count, done)
 

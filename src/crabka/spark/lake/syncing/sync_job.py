@@ -1,8 +1,8 @@
-"""The job `lake sync`: topics into tables, once or for ever, and what it reports.
+"""The job `lake sync`: topics into tables, once or continuously, and what it reports.
 
-A topic that fails is reported and keeps no other from its turn. What is read for ever is tried again at the next
-interval: stores and clusters come back, and a topic that was created anew is nothing to the others. It ends if Spark's
-Java is gone, or if at the first time no topic gets anywhere with the settings that were given.
+A topic that fails is reported and does not stop the others. A sync that follows topics retries at the next interval:
+stores and clusters come back, and a topic that was created anew does not concern the others. It ends if Spark's Java is
+gone, or if in the first turn every topic fails because of the settings.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class SyncRequest:
 
     def __post_init__(self) -> None:
         if bool(self.topics) == (self.pattern is not None):
-            raise ConfigError("Name topics or give a pattern, one of both")
+            raise ConfigError("Give either topics or a pattern")
         if self.table_name is not None and len(self.topics) != 1:
             raise ConfigError("A table's name is for one topic only")
 
@@ -55,7 +55,7 @@ class TopicSummary:
     files: int = 0
     size_bytes: int = 0
     rounds: int = 0
-    # Rounds that another sync was faster with.
+    # Rounds that another sync won.
     lost_rounds: int = 0
 
     def plus(self, result: RoundResult) -> TopicSummary:
@@ -129,7 +129,7 @@ class LakeSync:
         return [self._summaries[topic] for topic in sorted(self._summaries)]
 
     def run_once(self) -> None:
-        """Bring all topics to the ends that they have when their turn ends.
+        """Bring all tables up to the ends of their topics.
 
         Raises what made the only topic fail, TopicsFailedError for several ones, and what sources raise.
         """
@@ -142,7 +142,7 @@ class LakeSync:
             raise TopicsFailedError(errors)
 
     def follow(self, wait: Callable[[], bool]) -> None:
-        """Run, and once more each time that `wait`, which passes the time in between, says to go on.
+        """Run, and run again each time that `wait` returns true; it waits for the next interval.
 
         Errors are reported to the listener. Raises ConfigError if nothing else came of the first time.
         """
@@ -173,7 +173,7 @@ class LakeSync:
         return self._request.topics if pattern is None else self._source.topics(pattern)
 
     def _sync_all(self, topics: Sequence[str], report: Callable[[str, Exception], None]) -> dict[str, Exception]:
-        """Return the errors of those that failed. Raises what leaves nothing to go on with."""
+        """Return the errors of the topics that failed. Raises errors that no later turn can recover from."""
         errors: dict[str, Exception] = {}
         for topic in topics:
             try:
@@ -199,18 +199,18 @@ class LakeSync:
         while (result := sync.run_round()) is not None:
             self._summaries[topic] = self._summaries[topic].plus(result)
             self._listener.did_round(topic, result)
-            # What came while the last plan was carried out is for the next time: a busy topic would never end. But a
-            # plan of many rounds is old by then.
+            # Records that arrived since the last plan are for the next turn, or a busy topic would never end. But a
+            # plan of many rounds is too old for that.
             is_committed = result.outcome is CommitOutcome.COMMITTED
             if result.is_last and result.is_planned_anew and is_committed:
                 return
 
 
 def _raise_if_final(error: Exception) -> None:
-    """Raise an error that no later turn can do better than: Spark's Java is gone, or this is a bug."""
+    """Raise an error that no later turn can recover from: Spark's Java is gone, or this is a bug."""
     from py4j.protocol import Py4JError, Py4JJavaError
 
-    # An exception of Java's own comes from a Java that lives.
+    # An exception of Java's own comes from a Java that is alive.
     is_java_gone = isinstance(error, (ConnectionError, Py4JError)) and not isinstance(error, Py4JJavaError)
     if is_java_gone or isinstance(error, InvariantError):
         raise error

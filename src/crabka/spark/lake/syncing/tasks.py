@@ -1,4 +1,4 @@
-"""What a task of a sync does: reads its split, turns values into columns, writes Parquet, and says what it wrote.
+"""A task of a sync: reads its split, turns values into columns, writes Parquet, and returns what it wrote.
 
 Nothing that a task writes counts until the driver commits it, so a task may run twice or die at any point. A task that
 meets fields that have no column yet writes nothing: it returns them, and is run again when the table has them.
@@ -81,7 +81,7 @@ def run_task(job: WriteJob, number: int, split: Split) -> TaskResult:
 
 
 def encode_result(result: TaskResult) -> pa.RecordBatch:
-    """Return the answer of a task as its only row, also if it has nothing to report."""
+    """Return the result of a task as its only row, also if it is empty."""
     answer = {
         "files": [file.to_json() for file in result.files],
         "dead_letters": [file.to_json() for file in result.dead_letters],
@@ -91,7 +91,7 @@ def encode_result(result: TaskResult) -> pa.RecordBatch:
 
 
 def decode_results(rows: Iterable[Mapping[str, Any]], count: int) -> list[TaskResult]:
-    """Return the answers of so many tasks, in their order.
+    """Return the results of so many tasks, in their order.
 
     Raises LakeError unless each task answered once: offsets are committed for the splits of all of them.
     """

@@ -1,15 +1,15 @@
-"""The sync of one topic into one table: plan, write, commit, again until the table has all that there is.
+"""The sync of one topic into one table: plan, write and commit, in rounds until the table has all rows.
 
-Exactly once, whatever happens: rows and offsets are one commit, and a commit builds on the offsets that the round began
-with. Who dies is taken over from the last commit by the next run; of two at once one wins each round, and the other
-starts again from what is committed by then.
+Exactly once: rows and offsets are one commit, and a commit builds on the offsets that the round began with. After a
+crash the next run resumes from the last commit. Of two runs at the same time one wins each round, and the other starts
+again from the new commit.
 
 Offsets alone do not say that the log below them is still the one that was read, so a table also has witnesses of its
 batches. Each round takes those of what it is about to read, and then verifies those of what the table has, before it
 reads anything: `crabka.spark.plan.history.histories` has the rule.
 
-A plan serves for round after round, since a backfill would else plan all that is left for every one of them. It is of
-use only while the table has just the offsets that its last round committed, and a round that fails or is lost drops it.
+A plan is used for several rounds, since a backfill would otherwise plan all that is left for each of them. It is valid
+only while the table has the offsets that the last round committed. A round that fails or is lost drops it.
 """
 
 from __future__ import annotations
@@ -43,7 +43,7 @@ _MAX_EVOLUTIONS = 20
 
 
 class SyncStep(StrEnum):
-    """Points of a round; a sync may die at any of them and between."""
+    """Points of a round; a sync may die at any of them, or between them."""
 
     PLANNED = "planned"
     TABLE_OPENED = "table opened"
@@ -63,14 +63,14 @@ class TopicEnds:
 
 @dataclass(frozen=True, slots=True)
 class TopicInspection:
-    """Witnesses by partition of what is about to be read, and the partitions whose logs were cut, passed over."""
+    """Witnesses of the rows to be read, by partition, and the partitions whose logs were cut, if that is accepted."""
 
     witnesses: Mapping[int, Sequence[BatchWitness]]
     cut: frozenset[int] = frozenset()
 
 
 class TopicSource(Protocol):
-    """Where rows come from."""
+    """The source of rows."""
 
     @property
     def reader(self) -> SplitReader:
@@ -93,10 +93,10 @@ class TopicSource(Protocol):
 
 
 class TaskRunner(Protocol):
-    """Who runs tasks."""
+    """Runs tasks."""
 
     def run(self, job: WriteJob, splits: Sequence[Split]) -> list[TaskResult]:
-        """Run a task per split and return what they answered."""
+        """Run a task per split and return the results."""
         ...
 
 
@@ -144,7 +144,7 @@ class TopicSync:
         self._left: tuple[ReadPlan, dict[int, int]] | None = None
 
     def run_round(self) -> RoundResult | None:
-        """Do one round; None if the table has all that there is. Raises LakeError and what sources raise."""
+        """Do one round; None if the table is up to date. Raises LakeError and what sources raise."""
         table = self._lake.open(self.table_name)
         before = {} if table is None else table.committed_offsets()
         left, self._left = self._left, None
@@ -201,7 +201,7 @@ class TopicSync:
         return {partition: chain for partition, chain in after.items() if chain}
 
     def _with_remedy(self, error: LogCutError) -> LogCutError:
-        remedy = f"; `crabka lake rewind {self.table_name}` removes the rows that the log does not have any more"
+        remedy = f"; `crabka lake rewind {self.table_name}` removes the rows that the log no longer has"
         return LogCutError(error.divergences, remedy)
 
     def _topic_id(self, plan: ReadPlan) -> str:
@@ -261,7 +261,7 @@ class TopicSync:
         raise LakeError(f"Values of {self._topic} have new fields after {_MAX_EVOLUTIONS} rounds of adding columns")
 
     def _learn_columns(self, table: TableFormat) -> None:
-        """Bring the table's columns and the decoder's together."""
+        """Make the columns of the table and of the decoder equal."""
         spec = table.spec
         if self._settings.partition_column != spec.partition_column:
             raise ConfigError(f"The table {self.table_name} is partitioned by {spec.partition_column or 'nothing'}")

@@ -1,8 +1,8 @@
 """Values in Avro, with or without the five bytes by which Confluent's serializers say which schema they used.
 
-The schema is given; schema registries are not asked. Unless it is said which of both values are, one whose first byte
-is zero is taken for one with these five bytes if the rest is exactly one record, else it is read from its first byte. A
-record that begins with a zero can be both, so that it is better to say it.
+The schema is given; no schema registry is used. If the mode does not decide, a value whose first byte is zero is read
+with these five bytes if the rest is exactly one record, else from its first byte. A record that begins with a zero can
+be both, so it is better to choose the mode.
 """
 
 from __future__ import annotations

@@ -70,7 +70,7 @@ def _of_ddl(text: str) -> list[pa.Field]:
     try:
         struct = StructType.fromDDL(text)
     except PySparkException as error:
-        raise ConfigError(f"The schema {text[:100]!r} is no DDL of Spark: {_first_line(error)}") from error
+        raise ConfigError(f"The schema {text[:100]!r} is not DDL of Spark: {_first_line(error)}") from error
     if not isinstance(struct, StructType):
         raise ConfigError(f"The schema {text[:100]!r} is one type, not a list of columns")
     return _of_struct(struct)

@@ -1,8 +1,8 @@
 """Fields that were found in values as new columns of a table, and those that cannot become any.
 
-Pure. Readers take names without their case, Iceberg joins the names of nested columns by dots, and libraries in C end
-names at a NUL. So a field whose name, in this sense, another column has cannot be added, and the rows that have it must
-go elsewhere: left out without a trace it would be lost. What else the same values have is added all the same.
+Pure. Readers ignore the case of names, Iceberg joins the names of nested columns by dots, and libraries in C end
+names at a NUL. A field whose name is equal to that of another column in this sense cannot be added. Rows with such a
+field become dead letters, so that it is not lost silently; their other fields are added.
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""What can be said of single JSON values without Arrow: whether they are nested too deeply, and why they do not fit.
+"""Checks of single JSON values without Arrow: whether they are nested too deeply, and why they do not fit.
 
 Pure. Arrow's parser calls itself for every level, so a value of a few kilobytes can end the process, and the library
-of Delta reads no schema of more than about forty levels. Arrow also says of a block only that it is bad, and to ask it
-about single rows takes a millisecond each; what is said here is never said of a value that Arrow would take.
+of Delta reads no schema of more than about forty levels. Arrow reports only that a
+block is bad, and parsing single rows takes a millisecond each. No value is rejected here that Arrow would accept.
 """
 
 from __future__ import annotations

@@ -1,9 +1,9 @@
 """Values that are JSON objects, parsed by Arrow, many at once.
 
-Arrow reads a stream of objects and knows no rows of ours: a value with two objects, or with half of one, would shift
-all that follow. So each value travels in a list with its number, under a name that no value can know, and the numbers
-must come back in order. A block that cannot be parsed is parsed again without the rows of which it is plain that they
-are bad; then its halves are tried, down to single rows.
+Arrow parses a stream of objects and does not know rows: a value with two objects, or with half of one, would shift all
+that follow. So each value is put into a list with its number, under a random name that no value contains, and the
+numbers must come back in order. A block that cannot be parsed is parsed again without the rows that are clearly bad;
+then its halves are tried, down to single rows.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class _BadBlockError(Exception):
 
 
 class _Block:
-    """Decodes some values and keeps what is found besides rows."""
+    """Decodes some values, and keeps bad rows and new fields."""
 
     def __init__(self, decoder: JsonValues) -> None:
         self._kind = pa.struct(decoder.fields)

@@ -1,4 +1,4 @@
-"""Rows of the log as rows of a table: names, topic id, date, the columns of values, and the rows that go elsewhere.
+"""Rows of the log as rows of a table: names, topic id, date, the columns of values, and the rows of dead letters.
 
 Pure: Arrow in, Arrow out.
 """
@@ -72,7 +72,7 @@ def table_rows(
 
 
 def without_offsets(batch: pa.RecordBatch, known: dict[int, Collection[int]]) -> pa.RecordBatch:
-    """Return rows but for those whose partition and offset are known."""
+    """Return rows without those whose partition and offset are known."""
     if not known:
         return batch
     kept = [
@@ -106,7 +106,7 @@ def by_partition_value(batch: pa.RecordBatch, column: str | None) -> Iterator[tu
 
 
 def topic_partition_in(rows: pa.RecordBatch | pa.Table, column: str | None, value: str | None) -> int:
-    """Return a partition of the topic that rows of a file are of; 0 if there are none.
+    """Return the topic partition of the rows of a file, of the first one if there are several; 0 without rows.
 
     `value` is what all rows have in the column that their table is partitioned by, which may not be among theirs.
     """

@@ -85,7 +85,7 @@ def value_decoder(mode: str, schema: str | None, fields: Sequence[pa.Field] | No
             if schema is None:
                 raise ConfigError("Values in Avro need --schema")
             return AvroValues.of(schema, has_prefix={"avro-plain": False, "avro-confluent": True}.get(mode))
-    raise ConfigError(f"{mode} is no value mode: use {', '.join(VALUE_MODES)}")
+    raise ConfigError(f"{mode} is not a value mode: use {', '.join(VALUE_MODES)}")
 
 
 def rows_but(count: int, bad: Sequence[tuple[int, str]]) -> pa.Array:

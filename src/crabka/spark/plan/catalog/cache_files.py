@@ -1,4 +1,4 @@
-"""What is known of tiers, kept on the disk of the driver between the plans of a job and between jobs.
+"""A cache of tier metadata on the disk of the driver, between the plans of a job and between jobs.
 
 The files are hints: what is missing, torn or of another version is read from the source again. Their form is that of
 the broker's snapshots of the metadata topic.
@@ -54,7 +54,7 @@ def _is_private(directory: Path) -> bool:
         found = directory.lstat()
         return stat.S_ISDIR(found.st_mode) and found.st_uid == os.getuid() and not found.st_mode & 0o077
     except OSError as error:
-        logger.info("what is known of the tier cannot be kept: %s", error)
+        logger.info("the metadata of the tier cannot be cached: %s", error)
     return True
 
 
@@ -73,7 +73,7 @@ def load_cache(path: Path) -> Snapshot | None:
     except FileNotFoundError:
         return None
     except (OSError, CorruptDataError) as error:
-        logger.info("what was known of the tier is read again: %s", error)
+        logger.info("cached metadata of the tier is read again: %s", error)
         return None
 
 
@@ -90,4 +90,4 @@ def store_cache(path: Path, snapshot: Snapshot) -> None:
             os.unlink(temporary)
             raise
     except OSError as error:
-        logger.info("what is known of the tier cannot be kept: %s", error)
+        logger.info("the metadata of the tier cannot be cached: %s", error)

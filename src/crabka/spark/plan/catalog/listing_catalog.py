@@ -1,7 +1,7 @@
 """The catalog from the objects alone: no broker, no metadata.
 
 A segment counts if its batches, offset index, time index, producer snapshot and leader epochs are there and its last
-batch is whole; all others are named and passed over. What a segment holds is read from its objects once and kept on
+batch is whole; all others are reported and skipped. What a segment holds is read from its objects once and kept on
 disk, since objects of a segment never change.
 """
 
@@ -22,9 +22,9 @@ from crabka.remote.segments import IndexType, RemoteLogSegmentId, RemoteLogSegme
 from crabka.remote_topic.snapshot import Snapshot
 from crabka.spark.access.tier_store import ListedObject, ObjectMissingError, present
 from crabka.spark.plan.catalog.cache_files import cache_path, load_cache, store_cache
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segment_probe import ListedSegment, SegmentProbe, UnusableSegmentError
 from crabka.spark.plan.catalog.segments import TierCatalog, UnusableSegment
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 _REQUIRED: Final = (
     LOG_SUFFIX,

@@ -9,7 +9,7 @@ The rule, for a segment that cannot be used, in this order:
 - A second look, a moment later, shows that its objects have changed: it is being copied or deleted.
 - All others are lost. A deletion that a broker did not finish before it went away looks the same.
 
-A segment that is lost ends the reads that would have its rows.
+A lost segment ends the reads that want its rows.
 """
 
 from __future__ import annotations
@@ -26,11 +26,11 @@ from crabka.remote.layout import partition_directory
 from crabka.remote.segments import RemoteLogSegmentMetadata, TopicIdPartition
 from crabka.spark.access.tier_store import present
 from crabka.spark.errors import DataLossError
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierCatalog, UnusableSegment
 from crabka.spark.plan.catalog.snapshot_catalog import load_snapshot_catalog
 from crabka.spark.plan.catalog.topic_catalog import load_topic_catalog
 from crabka.spark.plan.context import PlanContext
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 logger = logging.getLogger(__name__)
 
@@ -51,14 +51,14 @@ class LostSegment(NamedTuple):
 
     @property
     def error(self) -> DataLossError:
-        """What to answer to those who want its rows."""
+        """The error of a read that wants its rows."""
         return DataLossError(
             f"{self.segment.object_name} is missing or damaged in the tier: {self.segment}, and nothing suggests that "
             "the segment is being copied or deleted now"
         )
 
     def concerns(self, wanted: range, earliest: int, latest: int) -> bool:
-        """Return whether a read would have its rows; `earliest` and `latest` are those of the complete segments.
+        """Return whether a read wants its rows; `earliest` and `latest` are those of the complete segments.
 
         A read from the first complete segment on, or up to the end of the last one, would have what is beyond that.
         """
@@ -151,7 +151,7 @@ def _unchanged(objects: SegmentObjects, suspects: Sequence[UnusableSegment]) -> 
 
 
 def _objects_of(objects: SegmentObjects, suspects: Iterable[UnusableSegment]) -> dict[uuid.UUID, dict[str, int]]:
-    """Return the names and sizes of what there is of segments now."""
+    """Return the names and sizes of the present objects of segments."""
     wanted = {each.segment_id.id for each in suspects}
     directories = {partition_directory(each.segment_id.topic_id_partition) for each in suspects}
     found: dict[uuid.UUID, dict[str, int]] = {}

@@ -23,7 +23,7 @@ Segments = Sequence[RemoteLogSegmentMetadata]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UnusableSegment:
-    """A segment that does not count: why, which of its objects is to blame, and when the youngest of them came."""
+    """A segment that does not count: why, because of which object, and when its youngest object was written."""
 
     segment_id: RemoteLogSegmentId
     base_offset: int
@@ -45,7 +45,7 @@ class TierCatalog:
 
     @property
     def ignored(self) -> tuple[str, ...]:
-        """What does not count, in words."""
+        """What does not count, as text."""
         return tuple(map(str, self.unusable))
 
     def of(self, topic_id: uuid.UUID, topic: str, partition: int) -> Segments:

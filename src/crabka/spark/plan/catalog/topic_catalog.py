@@ -1,6 +1,6 @@
-"""The catalog from the metadata topic: events are read once and kept on disk, later plans read what came since.
+"""The catalog from the metadata topic: events are read once and kept on disk, later plans read the newer ones.
 
-Works with the topic of Apache Kafka as well. Brokers refuse events that contradict earlier ones, and so does this.
+Works with the topic of Apache Kafka as well. Like brokers, it ignores events that contradict earlier ones.
 """
 
 from __future__ import annotations
@@ -52,7 +52,7 @@ def load_topic_catalog(session: BrokerSession, wanted: Collection[TopicIdPartiti
 
 
 class _KnownEvents:
-    """What the events of some metadata partitions amount to."""
+    """The state after the events of some metadata partitions."""
 
     def __init__(
         self, topic: TopicMetadata, wanted: Collection[TopicIdPartition], without: Collection[int] = ()

@@ -14,9 +14,9 @@ from crabka.ids import TopicPartition
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import HEADER_SIZE, BatchHeader, parse_header
 from crabka.spark.errors import SegmentVanishedError
+from crabka.spark.plan.catalog.segment_objects import in_parallel
 from crabka.spark.plan.catalog.segments import TierPart
 from crabka.spark.plan.context import PlanContext
-from crabka.spark.plan.objects.segment_objects import in_parallel
 from crabka.spark.plan.survey import PartitionSurvey
 
 _LIMITS: Final = FetcherSettings(max_wait_ms=500, partition_max_bytes=1)

@@ -1,4 +1,4 @@
-"""What is known of a log that is no longer the one that was read. Pure."""
+"""How a log differs from the one that was read. Pure."""
 
 from __future__ import annotations
 
@@ -42,7 +42,7 @@ class Divergence:
             f"agree before offset {self.agreed_offset}" if self.agreed_offset else "are not known to agree anywhere"
         )
         return (
-            f"the log of {self.partition} was cut: it does not have any more what was read before offset "
+            f"the log of {self.partition} was cut: it no longer has what was read before offset "
             f"{self.position}; the histories {common} and differ from offset {self.differs_offset} on at the latest"
         )
 

@@ -45,7 +45,7 @@ class _Finding(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class Inspection:
-    """Witnesses of what is about to be read, and cuts that the options pass over."""
+    """Witnesses of what is about to be read, and cuts that the options accept."""
 
     witnesses: Mapping[TopicPartition, Sequence[BatchWitness]]
     divergences: tuple[Divergence, ...] = ()
@@ -74,7 +74,7 @@ def inspect_history(
 def survey_divergences(
     options: SourceOptions, positions: Mapping[TopicPartition, ReadPosition]
 ) -> tuple[Survey, list[Divergence]]:
-    """Return what there is of the chosen topics now, and where it differs from what was read. Passes nothing over."""
+    """Return a survey of the chosen topics, and where their logs differ from what was read. Accepts no losses."""
     with open_context(options) as context:
         survey = make_survey(context)
         return survey, find_divergences(context, survey, positions)
@@ -95,7 +95,7 @@ def take_witnesses(
 def find_divergences(
     context: PlanContext, survey: Survey, positions: Mapping[TopicPartition, ReadPosition]
 ) -> list[Divergence]:
-    """Return the partitions whose logs do not have any more what was read of them."""
+    """Return the partitions whose logs no longer have what was read of them."""
     known = {partition: position for partition, position in positions.items() if partition in survey.partitions}
     bounds = _bounds(context, survey, known)
     chains = {partition: position.chain for partition, position in known.items() if position.chain}
@@ -134,7 +134,7 @@ def _findings(
     lookup: BatchLookup,
     bounds: Mapping[TopicPartition, range],
 ) -> dict[TopicPartition, _Finding]:
-    """Return what the logs say of the witnesses of each partition: of the last one, unless it cannot be compared."""
+    """Compare the witnesses of each partition with its log: the last one, or others if it cannot be compared."""
     found = lookup.find([(partition, chain[-1].last_offset) for partition, chain in chains.items()])
     findings: dict[TopicPartition, _Finding] = {}
     for partition, chain in chains.items():
@@ -156,7 +156,7 @@ def _findings(
     missing = {partition: chain for partition, chain in missing.items() if partition not in findings}
     for partition, finding in _by_lineage(context, survey, missing).items():
         if finding.verdict is HistoryVerdict.UNKNOWN:
-            logger.info("the last batch that was read of %s is not there any more; the leader epochs agree", partition)
+            logger.info("the last batch that was read of %s is no longer there; the leader epochs agree", partition)
         findings[partition] = finding
     return findings
 
@@ -179,7 +179,7 @@ def _by_earlier_witnesses(
 def _by_lineage(
     context: PlanContext, survey: Survey, chains: Mapping[TopicPartition, Chain]
 ) -> dict[TopicPartition, _Finding]:
-    """Return what leader epochs say of chains whose last batches cannot be compared, by the last witness of each."""
+    """Return the findings by leader epochs for chains whose last batches cannot be compared."""
     session = context.session
     last_of_epochs = {
         partition: list({each.leader_epoch: each for each in chain if each.leader_epoch >= 0}.values())

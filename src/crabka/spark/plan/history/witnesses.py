@@ -1,4 +1,4 @@
-"""Witnesses of a log's history: what is remembered of batches that were read, to notice that a log was cut.
+"""Witnesses of a log's history: facts about batches that were read, to detect that a log was cut.
 
 Pure. An offset alone does not say which record it was: a log that was restored from an older copy and filled again has
 other records under the same offsets. A witness is a batch that was read: its offsets, leader epoch, checksum, largest
@@ -55,7 +55,7 @@ Chains = Mapping[int, Chain]
 
 
 class HistoryVerdict(Enum):
-    """What the log says of a witness."""
+    """The result of comparing a witness with the log."""
 
     SAME = auto()
     DIFFERENT = auto()

@@ -67,7 +67,7 @@ def test_intervals_are_read(text: str, expected: int) -> None:
 
 @pytest.mark.parametrize("text", ["", "2 weeks", "interval two weeks", "interval 1 day 2 hours"])
 def test_what_is_no_interval_is_reported(text: str) -> None:
-    with pytest.raises(LakeError, match="no interval"):
+    with pytest.raises(LakeError, match="not an interval"):
         interval_ms(text)
 
 

@@ -97,7 +97,7 @@ def test_an_address_may_be_encoded(tmp_path: Path) -> None:
 
 @pytest.mark.parametrize("name", ["", ".", "..", "a/b", "/a", "../a", "a?b", "a%2fb", "a\\b"])
 def test_a_name_that_is_none_of_a_directory_is_refused(tmp_path: Path, name: str) -> None:
-    with pytest.raises(ConfigError, match="no name for a table"):
+    with pytest.raises(ConfigError, match="not a name for a table"):
         LakeStore(str(tmp_path), name)
 
 

@@ -33,7 +33,7 @@ def test_what_is_not_committed_is_read_if_asked(name: str) -> None:
 
 @pytest.mark.parametrize("name", ["startingOffsets", "startingtimestamp", "endingOffsetsByTimestamp", "where"])
 def test_what_would_choose_rows_is_refused(name: str) -> None:
-    with pytest.raises(ConfigError, match=f"{name} has no place here"):
+    with pytest.raises(ConfigError, match=f"{name} is not allowed here"):
         PlannerSource({**CLUSTER, name: "offset > 5"})
 
 

@@ -12,7 +12,7 @@ from crabka.remote.segments import IndexType, TopicIdPartition
 from crabka.spark.access.tier_store import ListedObject, open_tier_store
 from crabka.spark.plan.catalog.cache_files import cache_path, load_cache
 from crabka.spark.plan.catalog.listing_catalog import load_listing_catalog
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from tests.support.tiers.planted import ORDERS, PlantedTier, batches, two_segments
 from tests.support.tiers.stores import store_of, write_tier
 

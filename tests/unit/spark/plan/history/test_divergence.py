@@ -21,7 +21,7 @@ def test_the_error_says_where_the_histories_differ() -> None:
     error = LogCutError([divergence()], "; do this")
     assert isinstance(error, DataLossError)
     assert str(error) == (
-        "the log of t-0 was cut: it does not have any more what was read before offset 3000; the histories agree "
+        "the log of t-0 was cut: it no longer has what was read before offset 3000; the histories agree "
         "before offset 750 and differ from offset 1000 on at the latest; do this; set failOnDataLoss to false to read "
         "what there is"
     )

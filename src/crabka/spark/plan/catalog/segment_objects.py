@@ -1,4 +1,4 @@
-"""The objects of a segment beside its batches, fetched for planning, many at a time."""
+"""The objects of segments, fetched for planning, many at a time."""
 
 from __future__ import annotations
 
@@ -28,7 +28,7 @@ _HEADER_PIECE_BYTES: Final = 16 << 10
 
 
 def in_parallel(items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
-    """Ask for many things at a time, and return the answers in order. Raises the first error, in that order."""
+    """Call a function for many items in threads, and return the results in order. Raises the first error."""
     wanted = list(items)
     if len(wanted) <= 1:
         return [ask(each) for each in wanted]
@@ -57,13 +57,13 @@ def in_parallel(items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
 
 
 class SegmentObjects:
-    """Reads what lies beside segments. Methods raise TierReadError, CorruptDataError, RemoteBackendError."""
+    """Reads objects of segments. Methods raise TierReadError, CorruptDataError, RemoteBackendError."""
 
     def __init__(self, store: TierStore) -> None:
         self.store = store
 
     def for_all(self, items: Iterable[T], ask: Callable[[T], R]) -> list[R]:
-        """Ask for many things at a time, and return the answers in order."""
+        """Call a function for many items in threads, and return the results in order."""
         return in_parallel(items, ask)
 
     def offset_index(self, segment: RemoteLogSegmentMetadata) -> OffsetIndex:

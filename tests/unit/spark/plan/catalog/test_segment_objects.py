@@ -10,7 +10,7 @@ from crabka.errors import CorruptDataError
 from crabka.records.header import iter_headers
 from crabka.remote.segments import IndexType
 from crabka.spark.errors import TierReadError
-from crabka.spark.plan.objects.segment_objects import SegmentObjects, in_parallel
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects, in_parallel
 from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, batches, two_segments
 from tests.support.tiers.stores import store_of
 

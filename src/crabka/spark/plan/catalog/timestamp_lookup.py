@@ -7,8 +7,8 @@ from typing import Final
 
 from crabka.records.header import BatchHeader, iter_headers
 from crabka.records.record import decode_records
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
 
 NO_MATCH: Final = -1
 _PIECE_BYTES: Final = 4 << 20

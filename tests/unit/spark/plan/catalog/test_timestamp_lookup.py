@@ -6,9 +6,9 @@ from crabka.formats.leader_epochs import NO_END
 from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.spark.errors import SegmentVanishedError
+from crabka.spark.plan.catalog.segment_objects import SegmentObjects
 from crabka.spark.plan.catalog.segments import TierPart, choose_parts
-from crabka.spark.plan.objects.segment_objects import SegmentObjects
-from crabka.spark.plan.objects.timestamp_lookup import NO_MATCH, first_offset_at
+from crabka.spark.plan.catalog.timestamp_lookup import NO_MATCH, first_offset_at
 from tests.support.tiers.planted import FIRST_TIMESTAMP_MS, PlantedTier, batches, two_segments
 from tests.support.tiers.stores import store_of
 

@@ -1,1 +1,0 @@
-"""The objects of a segment beside its batches, fetched and parsed for plans."""
