@@ -6,8 +6,7 @@ format, an unwanted word and the tree in which it stands.
 
 from __future__ import annotations
 
-INHERITANCE: dict[str, int] = {
-}
+INHERITANCE: dict[str, int] = {}
 
 FORMATS: dict[str, int] = {}
 

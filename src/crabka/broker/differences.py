@@ -59,7 +59,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "ConsumerGroupHeartbeat with a pattern that is new to its group",
-        "matches it against the topics in the background and tells of them in a later answer",
+        "matches it against the topics in the background and returns them in a later response",
         "matches it at once",
     ),
     Difference(
@@ -90,7 +90,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     Difference(
         "AlterClientQuotas",
         "throttles clients",
-        "stores the quotas and shows them; nobody is throttled",
+        "stores the quotas and shows them; no client is throttled",
     ),
     Difference(
         "DescribeAcls, CreateAcls, DeleteAcls",

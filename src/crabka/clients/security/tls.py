@@ -134,7 +134,7 @@ def told_length(address: str, length: int) -> TlsAuthenticationError | None:
 def _certificate_problem(error: ssl.SSLCertVerificationError) -> str:
     code, message = error.verify_code, error.verify_message
     if code in _UNKNOWN_AUTHORITY:
-        return f"its certificate is signed by nobody that ssl.ca.location or ssl.truststore.location trusts ({message})"
+        return f"its certificate is signed by no authority in ssl.ca.location or ssl.truststore.location ({message})"
     if code in _WRONG_NAME:
         return f"its certificate is for another host: {message}"
     if code == _EXPIRED:

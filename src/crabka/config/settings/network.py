@@ -18,7 +18,7 @@ NETWORK_KEYS = (
         "advertised.listeners",
         LIST,
         None,
-        "What clients are told to connect to, if it differs from `listeners`.",
+        "The addresses that clients receive, if they differ from `listeners`.",
         ListOf(may_be_empty=False),
     ),
     ConfigKey(
