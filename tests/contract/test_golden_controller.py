@@ -34,7 +34,7 @@ PLAYED = {
     ApiKey.CONTROLLER_REGISTRATION,
     ApiKey.ASSIGN_REPLICAS_TO_DIRS,
 }
-# Topics whose replicas the recorded request names; the others lie where chance puts them.
+# Topics whose replicas the recorded request names; the others are placed at random.
 PLACED = {"r", "txr"}
 # Such a topic may have its preferred leader already.
 BY_CHANCE = {(".replica_election_results[].partition_result[]", "empty")}
@@ -141,7 +141,7 @@ class SessionPlayer:
         return self._epochs[heartbeat.broker_epoch] - 1 if is_behind else self.node.quorum.image.offset
 
     def _with_epochs(self, request: Any) -> Any:
-        """Epochs of partitions that chance placed are ours; those of the others must be Kafka's."""
+        """Epochs of partitions that were placed at random are ours; those of the others must be Kafka's."""
         topics = []
         for topic in request.topics or ():
             if not hasattr(topic, "topic_id") or not hasattr(topic.partitions[0], "partition_epoch"):

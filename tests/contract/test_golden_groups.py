@@ -75,19 +75,19 @@ def test_all_groups_are_known() -> None:
 
 @pytest.mark.parametrize("group_id", GROUP_IDS)
 def test_state_and_type_are_kafkas(group_id: str) -> None:
-    group, told = _shard_of(group_id).groups[group_id], expected()[group_id]
-    if told["type"] == "Classic":
+    group, reported = _shard_of(group_id).groups[group_id], expected()[group_id]
+    if reported["type"] == "Classic":
         assert isinstance(group, ClassicGroup)
-        assert (group.state.value, group.membership.protocol_type or "") == (told["state"], told["protocol"])
-    elif told["type"] == "Consumer":
+        assert (group.state.value, group.membership.protocol_type or "") == (reported["state"], reported["protocol"])
+    elif reported["type"] == "Consumer":
         assert isinstance(group, ConsumerGroup)
-        assert (group.state.value, group.exists) == (told["state"], True)
+        assert (group.state.value, group.exists) == (reported["state"], True)
         # The member came in epoch 2 and its leaving began epoch 3, without topics.
         assert (group.data.epoch, group.data.assignment_epoch, group.data.metadata_hash) == (3, 2, 0)
     else:
         assert isinstance(group, OpaqueGroup)
-        assert (group.group_type.value, group.exists) == (told["type"].lower(), True)
-        assert group.is_empty == (told["state"] == "Empty")
+        assert (group.group_type.value, group.exists) == (reported["type"].lower(), True)
+        assert group.is_empty == (reported["state"] == "Empty")
 
 
 @pytest.mark.parametrize("group_id", GROUP_IDS)

@@ -78,7 +78,7 @@ def kafkas_record(record: dict[str, Any] | None) -> PartitionChangeRecord | None
     if "directories" in fields:
         fields["directories"] = tuple(uuid.UUID(int=each) for each in fields["directories"])
     if fields.get("last_known_elr") == (-1,):
-        # Kafka remembers "nobody" as the last leader of a partition that has had none for long.
+        # Kafka remembers "none" as the last leader of a partition that has had none for long.
         del fields["last_known_elr"]
     return PartitionChangeRecord(topic_id=PLACE.topic_id, partition_id=PLACE.partition_id, **fields)
 

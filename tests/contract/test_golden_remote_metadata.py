@@ -1,4 +1,4 @@
-"""The remote segments of a real Kafka: what its metadata topic told, folded, finds what its consumers read."""
+"""The remote segments of a real Kafka: the events of its metadata topic, folded, finds what its consumers read."""
 
 from __future__ import annotations
 

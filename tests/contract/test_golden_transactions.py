@@ -94,7 +94,7 @@ def test_all_ids_are_known() -> None:
 
 @pytest.mark.parametrize("transactional_id", IDS)
 def test_state_and_producer_are_kafkas(transactional_id: str) -> None:
-    current, told = loaded(transactional_id).current, expected()[transactional_id]
+    current, reported = loaded(transactional_id).current, expected()[transactional_id]
     assert {
         "partitions": [str(place) for place in current.partitions],
         "producer_epoch": current.producer_epoch,
@@ -102,7 +102,7 @@ def test_state_and_producer_are_kafkas(transactional_id: str) -> None:
         "start_ms": current.start_timestamp_ms,
         "state": current.state.value,
         "timeout_ms": current.timeout_ms,
-    } == told
+    } == reported
 
 
 @pytest.mark.parametrize("transactional_id", IDS)

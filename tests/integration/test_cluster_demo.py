@@ -27,10 +27,10 @@ def cluster(tmp_path: Path) -> Iterator[CrabkaCluster]:
 
 
 def test_a_killed_node_is_replaced_and_comes_back(cluster: CrabkaCluster) -> None:
-    told = cluster.said()
-    assert told["bootstrap.servers"] == cluster.bootstrap_servers
+    reported = cluster.said()
+    assert reported["bootstrap.servers"] == cluster.bootstrap_servers
     pids = {home.node_id: running_pid(home) for home in find_homes(str(cluster.directory))}
-    assert {node: told[f"node.{node}.pid"] for node in cluster.node_ids} == {
+    assert {node: reported[f"node.{node}.pid"] for node in cluster.node_ids} == {
         node: str(pid) for node, pid in pids.items()
     }
     with SyncAdmin(cluster.bootstrap_servers) as admin, SyncProducer(cluster.bootstrap_servers) as producer:

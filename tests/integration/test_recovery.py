@@ -110,7 +110,7 @@ def test_everything_in_the_tier_is_read_after_the_cluster_is_gone(tmp_path: Path
             wait_until(lambda: admin.describe_topics(["t"])["t"].partitions[0].leader >= 0, "there is a leader")
             end = admin.list_offsets({T0: LATEST})[T0].offset
             stable = admin.list_offsets({T0: LATEST}, read_committed=True)[T0].offset
-        # The transaction without an end was aborted, by the marker at the end, so that it holds nobody up.
+        # The transaction without an end was aborted, by the marker at the end, so that no reader waits for it.
         assert written_end < stable == end
         after = read(bootstrap, end, committed=False)
         tiered = {offset: row for offset, row in seen.items() if offset < end - 1}

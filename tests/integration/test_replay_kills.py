@@ -1,4 +1,4 @@
-"""A replay that is killed again and again has in the end written every record once, in order."""
+"""A replay that is killed many times has in the end written every record once, in order."""
 
 from __future__ import annotations
 

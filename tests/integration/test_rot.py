@@ -188,7 +188,7 @@ def test_a_leader_that_cannot_be_repaired_in_place_hands_over_and_begins_anew(cl
     node = cluster.nodes[leader]
     path = min((node.data_dir / f"{COMPACTED}-0").glob("*.log"))
     whole = path.read_bytes()
-    # A sector is gone with the headers in it: what was compacted there is known to nobody else for certain.
+    # A sector is gone with the headers in it: what was compacted there no other replica has for certain.
     with path.open("r+b") as file:
         file.seek(1024)
         file.write(bytes(1024))

@@ -117,7 +117,7 @@ def test_a_member_that_dies_is_replaced_after_its_session(bootstrap: str, make_t
     living.subscribe([topic])
     dying.subscribe([topic])
     _poll_until_assigned([living, dying], [1, 1])
-    # Nobody polls it any more: librdkafka leaves the group for it, as a stuck application does.
+    # It is no longer polled: librdkafka leaves the group for it, as a stuck application does.
     _poll_until_assigned([living], [2])
     living.close()
     dying.close()

@@ -159,57 +159,57 @@ def failure(address: str, properties: dict[str, str]) -> Exception:
 
 
 def test_user_to_a_listener_without_sasl(kafka: SecuredKafka) -> None:
-    told = failure(kafka.bootstrap_servers, sasl("PLAIN"))
-    assert isinstance(told, SaslAuthenticationError)
-    assert "expects no SASL" in str(told)
+    reported = failure(kafka.bootstrap_servers, sasl("PLAIN"))
+    assert isinstance(reported, SaslAuthenticationError)
+    assert "expects no SASL" in str(reported)
 
 
 def test_nobody_to_a_listener_with_sasl(kafka: SecuredKafka) -> None:
-    told = r"expects SASL, set security.protocol to SASL_PLAINTEXT"
+    reported = r"expects SASL, set security.protocol to SASL_PLAINTEXT"
     with (
         SyncAdmin(kafka.address("SASL_PLAINTEXT"), timeout_ms=1_000) as admin,
-        pytest.raises(ClientNetworkError, match=told),
+        pytest.raises(ClientNetworkError, match=reported),
     ):
         admin.list_topics()
 
 
 def test_tls_to_a_listener_without(kafka: SecuredKafka, authority: Authority) -> None:
-    told = failure(kafka.bootstrap_servers, tls(authority))
-    assert isinstance(told, ClientNetworkError)
-    assert "if its listener is without TLS, set security.protocol to PLAINTEXT" in str(told)
+    reported = failure(kafka.bootstrap_servers, tls(authority))
+    assert isinstance(reported, ClientNetworkError)
+    assert "if its listener is without TLS, set security.protocol to PLAINTEXT" in str(reported)
 
 
 def test_plaintext_to_a_listener_with_tls(kafka: SecuredKafka) -> None:
-    told = failure(kafka.address("SSL"), {})
-    assert isinstance(told, TlsAuthenticationError)
-    assert "answers with TLS: set security.protocol to SSL or SASL_SSL" in str(told)
+    reported = failure(kafka.address("SSL"), {})
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "answers with TLS: set security.protocol to SSL or SASL_SSL" in str(reported)
 
 
 def test_broker_of_an_unknown_authority(kafka: SecuredKafka, tmp_path: Path) -> None:
-    told = failure(kafka.address("SSL"), tls(Authority(tmp_path, "stranger")))
-    assert isinstance(told, TlsAuthenticationError)
-    assert "signed by no authority in ssl.ca.location" in str(told)
+    reported = failure(kafka.address("SSL"), tls(Authority(tmp_path, "stranger")))
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "signed by nobody that ssl.ca.location" in str(reported)
 
 
 def test_broker_whose_certificate_is_for_another_name(kafka: SecuredKafka, authority: Authority) -> None:
     address = f"localhost:{kafka.ports['SSL']}"
-    told = failure(address, tls(authority))
-    assert isinstance(told, TlsAuthenticationError)
-    assert "for another host" in str(told)
+    reported = failure(address, tls(authority))
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "for another host" in str(reported)
     use_everything(address, {**tls(authority), "ssl.endpoint.identification.algorithm": ""})
 
 
 def test_broker_whose_certificate_is_over(kafka: SecuredKafka, authority: Authority) -> None:
-    told = failure(kafka.address("STALE"), tls(authority))
-    assert isinstance(told, TlsAuthenticationError)
-    assert "no longer valid" in str(told)
+    reported = failure(kafka.address("STALE"), tls(authority))
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "no longer valid" in str(reported)
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
 def test_client_without_a_certificate(kafka: SecuredKafka, authority: Authority, version: str) -> None:
-    told = failure(kafka.address("MUTUAL"), {**tls(authority), "ssl.enabled.protocols": version})
-    assert isinstance(told, TlsAuthenticationError)
-    assert "set ssl.keystore.location" in str(told)
+    reported = failure(kafka.address("MUTUAL"), {**tls(authority), "ssl.enabled.protocols": version})
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "set ssl.keystore.location" in str(reported)
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
@@ -218,9 +218,9 @@ def test_client_of_an_unknown_authority(
 ) -> None:
     stranger = Authority(tmp_path, "stranger").issue("client")
     shown = {"ssl.certificate.location": str(stranger.certificate), "ssl.key.location": str(stranger.key)}
-    told = failure(kafka.address("MUTUAL"), {**tls(authority), **shown, "ssl.enabled.protocols": version})
-    assert isinstance(told, TlsAuthenticationError)
-    assert "set ssl.keystore.location to one that it trusts" in str(told)
+    reported = failure(kafka.address("MUTUAL"), {**tls(authority), **shown, "ssl.enabled.protocols": version})
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "set ssl.keystore.location to one that it trusts" in str(reported)
 
 
 def everything(types: MessageTypes) -> Any:

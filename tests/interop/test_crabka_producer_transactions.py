@@ -1,6 +1,6 @@
 """Transactions of our own producer, in both versions, with Crabka and with Apache Kafka as the broker.
 
-What was committed is read by librdkafka: nobody of us judges it.
+What was committed is read by librdkafka, not by our own client.
 """
 
 from __future__ import annotations
@@ -46,7 +46,7 @@ def node(request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactor
 
 
 def set_version(bootstrap: str, version: int) -> None:
-    """Finalize a version of transactions, and wait until new connections are told of it."""
+    """Finalize a version of transactions, and wait until new connections see it."""
 
     def level() -> int:
         with SyncAdmin(bootstrap) as fresh:

@@ -99,7 +99,7 @@ class Members(NamedTuple):
     running: dict[str, MemberProcess]
 
     def wait_shared(self, partitions: int, *names: str) -> None:
-        """Wait until the named members own all partitions, each one some and nobody twice."""
+        """Wait until the named members own all partitions, each member some and none twice."""
 
         def shared() -> bool:
             owned = [self.running[name].owned() for name in names]
@@ -108,7 +108,7 @@ class Members(NamedTuple):
         wait_until(shared, f"{', '.join(names)} own all partitions: {self}")
 
     def wait_read(self, values: range) -> None:
-        """Wait until all values were read, and check that nobody read one again."""
+        """Wait until all values were read, and check that none was read twice."""
 
         def read() -> list[int]:
             return sorted(value for member in self.running.values() for value in member.values())

@@ -120,8 +120,8 @@ def test_kafka_configs_changes_broker_defaults_and_one_broker(bootstrap: str, br
         assert done.lines == [said if name == "default" else f"Completed updating config for broker {broker_id}."]
     entity = ["--describe", "--entity-type", "brokers"]
     shared = _tool(bootstrap, CONFIGS, *entity, "--entity-default").stdout
-    told = "log.retention.ms=111000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=111000"
-    assert told in shared
+    reported = "log.retention.ms=111000 sensitive=false synonyms={DYNAMIC_DEFAULT_BROKER_CONFIG:log.retention.ms=111000"
+    assert reported in shared
     own = _tool(bootstrap, CONFIGS, *entity, *kinds["own"]).stdout
     assert (
         "log.retention.ms=222000 sensitive=false synonyms={DYNAMIC_BROKER_CONFIG:log.retention.ms=222000, "

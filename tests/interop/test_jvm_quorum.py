@@ -174,7 +174,7 @@ def test_a_controller_of_kafka_joins_leads_and_hands_over(ours: OurControllers, 
         ours.move(1)
         ours.create_topics(21)
         assert ours.is_where_all_know(1)
-        # Whoever comes back has to wait longer for an election than the one that stayed.
+        # A node that returns has to wait longer for an election than the one that stayed.
         while ours.quorums[1].leader.leader_id != JVM_ID:
             ours.stop(1)
             ours.start(1)

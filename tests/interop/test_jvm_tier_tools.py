@@ -126,12 +126,12 @@ Answers = dict[str, Said]
 def _ask(node: KafkaTurn, question: Question) -> Said:
     done = run_tool(question.tool, "--bootstrap-server", node.bootstrap_servers, *question.arguments, check=False)
 
-    def told(text: str) -> list[str]:
+    def reported(text: str) -> list[str]:
         lines = [line.replace(node.bootstrap_servers, "NODE") for line in text.splitlines()]
         # Stacks of calls hang from the first line of an error.
         return sorted(line for line in lines if line.strip() and not line.startswith(("\tat ", "\t... ")))
 
-    return Said(done.code, told(done.stdout), told(done.stderr))
+    return Said(done.code, reported(done.stdout), reported(done.stderr))
 
 
 def _ask_all(node: KafkaTurn) -> Answers:

@@ -1,4 +1,4 @@
-"""Kafka's transactional copier while the node is killed again and again: every record arrives once, in order."""
+"""Kafka's transactional copier while the node is killed many times: every record arrives once, in order."""
 
 from __future__ import annotations
 

@@ -85,9 +85,11 @@ def test_a_request_that_fails_for_a_moment_is_sent_again(
     clear(storage, proxy, segment)
 
 
-@pytest.mark.parametrize(("answer", "told"), [(SLOW_DOWN, "SlowDown"), (THROTTLED, "TooManyRequests"), (BROKEN, "500")])
+@pytest.mark.parametrize(
+    ("answer", "reported"), [(SLOW_DOWN, "SlowDown"), (THROTTLED, "TooManyRequests"), (BROKEN, "500")]
+)
 def test_a_store_that_keeps_refusing_is_told_and_may_be_tried_later(
-    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer, told: str
+    storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer, reported: str
 ) -> None:
     fault = proxy.add(HttpFault(answer=answer))
     for action in (
@@ -96,12 +98,12 @@ def test_a_store_that_keeps_refusing_is_told_and_may_be_tried_later(
         lambda: storage.fetch_index(segment.metadata, IndexType.OFFSET),
         lambda: storage.delete_log_segment_data(segment.metadata),
     ):
-        with pytest.raises(RemoteBackendError, match=told) as failure:
+        with pytest.raises(RemoteBackendError, match=reported) as failure:
             action()
         assert failure.value.retriable
         assert SECRET_KEY not in str(failure.value)
         assert ACCESS_KEY not in str(failure.value)
-    assert fault.hits > 4  # it was tried again before that was told
+    assert fault.hits > 4  # it was retried before it was reported
     proxy.faults.clear()
 
 

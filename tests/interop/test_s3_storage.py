@@ -179,8 +179,8 @@ def test_what_the_operator_got_wrong_is_told_and_never_taken_for_a_missing_segme
         with pytest.raises(RemoteBackendError, match=complaint) as failure:
             action()
         assert not failure.value.retriable
-        told = [str(failure.value), repr(failure.value), repr(storage), *traceback.format_exception(failure.value)]
-        assert not [line for line in told for secret in (ACCESS_KEY, SECRET_KEY, WRONG_KEY) if secret in line]
+        reported = [str(failure.value), repr(failure.value), repr(storage), *traceback.format_exception(failure.value)]
+        assert not [line for line in reported for secret in (ACCESS_KEY, SECRET_KEY, WRONG_KEY) if secret in line]
     storage.close()
 
 

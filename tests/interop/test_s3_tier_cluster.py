@@ -124,9 +124,9 @@ def test_what_is_wrong_in_the_bucket_is_found_and_told_by_the_exit_code(cluster:
     segment = cluster.log_objects(topic)[0]
 
     orphan = segment.with_name(f"{'7'.zfill(20)}-{uuid_to_text(uuid.UUID(int=7))}.log")
-    orphan.write_bytes(b"nobody knows me")
-    told = cluster.check("fsck", "--grace", "0")
-    assert (told.returncode, "orphan" in told.stdout) == (1, True), told.stdout + told.stderr
+    orphan.write_bytes(b"an orphan")
+    reported = cluster.check("fsck", "--grace", "0")
+    assert (reported.returncode, "orphan" in reported.stdout) == (1, True), reported.stdout + reported.stderr
     assert cluster.check("fsck", "--grace", "0", "--delete-orphans").returncode == 0
     assert not orphan.exists()
 
@@ -135,8 +135,8 @@ def test_what_is_wrong_in_the_bucket_is_found_and_told_by_the_exit_code(cluster:
         content = segment.read_bytes()
         segment.rename(away.parent.parent / away.name)
         restoring.callback(lambda: (away.parent.parent / away.name).rename(segment))
-        told = cluster.check("verify", "--grace", "10")
-        assert (told.returncode, "missing" in told.stdout) == (1, True), told.stdout + told.stderr
+        reported = cluster.check("verify", "--grace", "10")
+        assert (reported.returncode, "missing" in reported.stdout) == (1, True), reported.stdout + reported.stderr
     assert segment.read_bytes() == content
     assert cluster.check("fsck", "--grace", "10").returncode == 0
 
@@ -144,9 +144,9 @@ def test_what_is_wrong_in_the_bucket_is_found_and_told_by_the_exit_code(cluster:
     for each in down:
         each.wait_for = None
     try:
-        told = cluster.check("verify")
-        assert told.returncode == 2, told.stdout + told.stderr
-        assert "could not check" in told.stderr
+        reported = cluster.check("verify")
+        assert reported.returncode == 2, reported.stdout + reported.stderr
+        assert "could not check" in reported.stderr
     finally:
         for each in down:
             cluster.proxy.faults.remove(each)

@@ -108,8 +108,8 @@ class GroupMachine(RuleBasedStateMachine):
         client = self.clients[name]
         self.requests += 1
         reply = ("heartbeat", self.requests)
-        told = self.core.heartbeat(reply, client.member_id, client.generation, instance_id=client.instance_id)
-        if told in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id, ErrorCode.illegal_generation):
+        reported = self.core.heartbeat(reply, client.member_id, client.generation, instance_id=client.instance_id)
+        if reported in (ErrorCode.unknown_member_id, ErrorCode.fenced_instance_id, ErrorCode.illegal_generation):
             client.owned = frozenset()
         self._read_answers()
 

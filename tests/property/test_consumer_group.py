@@ -2,7 +2,7 @@
 
 A partition is owned by a member from the moment on at which it reads an answer that assigns it until it tells that it
 does not own it any more, or believes itself out of the group. It never has two owners, and when the members that live
-do as they are told every partition has one.
+follow their assignment every partition has one.
 """
 
 from __future__ import annotations
@@ -36,8 +36,8 @@ class Owner:
         self.process = 0
         self.epoch = 0
         self.owned: set[Place] = set()
-        # What it was told to own; it gives up before it takes.
-        self.told: set[Place] = set()
+        # Its assignment; it releases before it takes.
+        self.reported: set[Place] = set()
         self.heard_ms = 0
 
     @property
@@ -47,7 +47,7 @@ class Owner:
     def forget(self) -> None:
         self.epoch = 0
         self.owned.clear()
-        self.told.clear()
+        self.reported.clear()
 
 
 class ConsumerMachine(RuleBasedStateMachine):
@@ -61,7 +61,7 @@ class ConsumerMachine(RuleBasedStateMachine):
 
     def _send(self, client: Owner, *, is_lost: bool = False) -> ConsumerHeartbeatResult | None:
         # It tells what it owns before it takes what is new.
-        client.owned &= client.told
+        client.owned &= client.reported
         owned: dict[uuid.UUID, set[int]] = {}
         for each, partition in client.owned:
             owned.setdefault(each, set()).add(partition)
@@ -83,8 +83,8 @@ class ConsumerMachine(RuleBasedStateMachine):
         elif answer.error_code is ErrorCode.none:
             client.epoch = answer.member_epoch
             if answer.assignment is not None:
-                client.told = {(each, number) for each, numbers in answer.assignment.items() for number in numbers}
-            client.owned = set(client.told) if client.owned <= client.told else client.owned
+                client.reported = {(each, number) for each, numbers in answer.assignment.items() for number in numbers}
+            client.owned = set(client.reported) if client.owned <= client.reported else client.owned
         return answer
 
     @rule(name=NAMES, is_lost=st.booleans())
@@ -189,7 +189,7 @@ def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
 
 @pytest.fixture
 def revocations_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plant a bug: members are taken to have given up what they were told to."""
+    """Plant a bug: members are taken to have released what they were asked to."""
 
     def hasty(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
         if current.state is ReconciliationState.STABLE:

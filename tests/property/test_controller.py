@@ -243,7 +243,7 @@ def drop_replicas_without_a_new_epoch(monkeypatch: pytest.MonkeyPatch) -> None:
 def test_planted_bugs_are_found(
     plant: Callable[[pytest.MonkeyPatch], None], invariant: str, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    # The invariants look with honest eyes.
+    # The invariants read the real state.
     monkeypatch.setattr(invariants, "ControlView", type("HonestView", (ControlView,), dict(vars(ControlView))))
     plant(monkeypatch)
     with pytest.raises(BrokenReplicationError, match=invariant):

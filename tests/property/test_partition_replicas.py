@@ -17,7 +17,7 @@ followers = st.sampled_from((2, 3))
 
 
 class CountingConsumer:
-    """A waiter that adds up what it is told."""
+    """A waiter that adds up its notifications."""
 
     waits_for_appends = False
 
@@ -71,8 +71,8 @@ class ReplicatedPartitionMachine(RuleBasedStateMachine):
         self.led.partition.followers.shrink_isr()
 
     @precondition(lambda self: self.proposal is not None)
-    @rule(refused=st.booleans(), told=st.booleans())
-    def decide(self, refused: bool, told: bool) -> None:
+    @rule(refused=st.booleans(), reported=st.booleans())
+    def decide(self, refused: bool, reported: bool) -> None:
         """The controller decides; the answer may be overtaken by the metadata."""
         proposal = self.proposal
         assert proposal is not None
@@ -82,7 +82,7 @@ class ReplicatedPartitionMachine(RuleBasedStateMachine):
         self.isr = proposal.isr
         self.partition_epoch += 1
         image = replicated_image(*self.isr, leader_epoch=EPOCH, partition_epoch=self.partition_epoch)
-        if told:
+        if reported:
             self.led.partition.followers.isr_answered(proposal, ErrorCode.none, image)
         else:
             self.led.become(image)
@@ -100,7 +100,7 @@ class ReplicatedPartitionMachine(RuleBasedStateMachine):
     @invariant()
     def consumers_hear_of_every_byte_once_it_is_committed(self) -> None:
         if self.led.high_watermark == self.led.partition.log.log_end_offset:
-            # A rise is told as one byte at least.
+            # A rise is reported as one byte at least.
             assert self.appended_bytes <= self.consumer.readable_bytes <= self.appended_bytes + self.rises
 
 

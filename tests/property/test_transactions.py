@@ -1,6 +1,6 @@
 """A transactional id under any sequence of requests, retries, lost answers, failed appends, timeouts and restarts.
 
-Whatever happens: all partitions hear of one outcome of a transaction, an outcome that was told is the one that they
+Whatever happens: all partitions receive one outcome of a transaction, an outcome that was reported is the one that they
 hear of, and a producer that was fenced by another one never succeeds again.
 """
 
@@ -46,9 +46,9 @@ from crabka.protocol.error_codes import ErrorCode
 PLACES = (TopicPartition("t", 0), TopicPartition("t", 1))
 TIMEOUT_MS, EXPIRATION_MS = 1_000, 100_000
 CLIENTS = st.sampled_from("ab")
-NOBODY = ProducerAndEpoch(-1, -1)
+NO_PRODUCER = ProducerAndEpoch(-1, -1)
 # What becomes of the record of a request: mostly it is stored before anything else happens.
-FATES = st.sampled_from(["stored", "stored", "stored", "later", "failed"])
+OUTCOMES = st.sampled_from(["stored", "stored", "stored", "later", "failed"])
 
 
 class Asked:
@@ -78,10 +78,10 @@ class TransactionMachine(RuleBasedStateMachine):
         self.persist: StoreSnapshot | None = None
         self.markers: list[tuple[SendMarkers, int]] = []
         self.retries: list[MarkersWritten] = []
-        self.clients = dict.fromkeys("ab", NOBODY)
+        self.clients = dict.fromkeys("ab", NO_PRODUCER)
         self.written: dict[int, set[bool]] = {}
-        self.told: dict[int, bool] = {}
-        self.fence = NOBODY
+        self.received: dict[int, bool] = {}
+        self.fence = NO_PRODUCER
         self.lose_answers = False
 
     # -- the shell -----------------------------------------------------------------------------------------------
@@ -120,8 +120,8 @@ class TransactionMachine(RuleBasedStateMachine):
                 pass
 
     def forget(self) -> None:
-        # Whoever comes next gets an id that nobody had, even if it says that it was somebody.
-        self.core, self.fence = None, NOBODY
+        # The next client gets an unused id, even if it sends one.
+        self.core, self.fence = None, NO_PRODUCER
 
     def note_number(self, target: TransactionSnapshot, reply: Reply) -> None:
         assert self.core is not None
@@ -135,28 +135,28 @@ class TransactionMachine(RuleBasedStateMachine):
     def answer(self, asked: Asked, answer: ProducerAnswer) -> None:
         if answer.error_code is not ErrorCode.none:
             return
-        if asked.event == "init" and asked.identity == NOBODY:
+        if asked.event == "init" and asked.identity == NO_PRODUCER:
             self.fence = ProducerAndEpoch(answer.producer_id, answer.producer_epoch)
         else:
             assert asked.identity >= self.fence, f"{asked.event} of {asked.identity} succeeds after {self.fence}"
         if asked.event == "end":
             number = asked.number if asked.number >= 0 else self.number
-            assert self.told.setdefault(number, asked.commit) is asked.commit
+            assert self.received.setdefault(number, asked.commit) is asked.commit
         if not self.lose_answers and (asked.event == "init" or (asked.event == "end" and self.version)):
             self.clients[asked.client] = ProducerAndEpoch(answer.producer_id, answer.producer_epoch)
 
     # -- clients -------------------------------------------------------------------------------------------------
 
-    def decide(self, fate: str) -> None:
-        if self.persist is not None and fate == "stored":
+    def decide(self, outcome: str) -> None:
+        if self.persist is not None and outcome == "stored":
             self.append()
-        elif self.persist is not None and fate == "failed":
+        elif self.persist is not None and outcome == "failed":
             self.append_fails(written=False)
 
-    @rule(client=CLIENTS, goes_on=st.booleans(), lost=st.booleans(), fate=FATES)
-    def init(self, client: str, goes_on: bool, lost: bool, fate: str) -> None:
+    @rule(client=CLIENTS, goes_on=st.booleans(), lost=st.booleans(), outcome=OUTCOMES)
+    def init(self, client: str, goes_on: bool, lost: bool, outcome: str) -> None:
         self.lose_answers = lost
-        identity = self.clients[client] if goes_on else NOBODY
+        identity = self.clients[client] if goes_on else NO_PRODUCER
         if self.core is None:
             self.ids += 1
             self.core = Transaction("id", new_snapshot(self.ids, TIMEOUT_MS, self.now_ms))
@@ -164,28 +164,28 @@ class TransactionMachine(RuleBasedStateMachine):
             InitProducer(
                 reply=Asked(client, identity, "init"),
                 timeout_ms=TIMEOUT_MS,
-                expected=None if identity == NOBODY else identity,
+                expected=None if identity == NO_PRODUCER else identity,
                 server_version=self.version,
             )
         )
-        self.decide(fate)
+        self.decide(outcome)
 
     @precondition(lambda self: self.core is not None)
-    @rule(client=CLIENTS, count=st.integers(1, 2), fate=FATES)
-    def add(self, client: str, count: int, fate: str) -> None:
+    @rule(client=CLIENTS, count=st.integers(1, 2), outcome=OUTCOMES)
+    def add(self, client: str, count: int, outcome: str) -> None:
         identity = self.clients[client]
         asked = Asked(client, identity, "add")
         self.step(AddPartitions(reply=asked, producer=identity, partitions=PLACES[:count], client_version=self.version))
-        self.decide(fate)
+        self.decide(outcome)
 
     @precondition(lambda self: self.core is not None)
-    @rule(client=CLIENTS, commit=st.booleans(), lost=st.booleans(), fate=FATES)
-    def end(self, client: str, commit: bool, lost: bool, fate: str) -> None:
+    @rule(client=CLIENTS, commit=st.booleans(), lost=st.booleans(), outcome=OUTCOMES)
+    def end(self, client: str, commit: bool, lost: bool, outcome: str) -> None:
         self.lose_answers = lost
         identity = self.clients[client]
         asked = Asked(client, identity, "end", commit=commit)
         self.step(EndTransaction(reply=asked, producer=identity, commit=commit, client_version=self.version))
-        self.decide(fate)
+        self.decide(outcome)
 
     # -- the machine ---------------------------------------------------------------------------------------------
 
@@ -204,7 +204,7 @@ class TransactionMachine(RuleBasedStateMachine):
         assert self.persist is not None
         persist, self.persist = self.persist, None
         if written:
-            # Nobody knows: the record may be found after a restart.
+            # Not known: the record may be found after a restart.
             self.write(persist)
         self.step(failed(persist.done, ErrorCode.coordinator_not_available))
 
@@ -219,7 +219,7 @@ class TransactionMachine(RuleBasedStateMachine):
             commit = sent.snapshot.state is TransactionState.PREPARE_COMMIT
             self.written.setdefault(number, set()).add(commit)
             assert len(self.written[number]) == 1, f"transaction {number} is committed and aborted"
-            assert self.told.get(number, commit) is commit, f"transaction {number} ends otherwise than it was told"
+            assert self.received.get(number, commit) is commit, f"transaction {number} ends otherwise than reported"
             for _ in range(times if reported and self.core is not None else 0):
                 self.step(MarkersWritten(ProducerAndEpoch(sent.snapshot.producer_id, sent.snapshot.producer_epoch)))
 
@@ -256,7 +256,7 @@ def test_outcomes_are_atomic_and_fences_hold() -> None:
 
 
 def forget_epochs(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Plant a bug: whoever knows the producer id may add partitions."""
+    """Plant a bug: any client that knows the producer id may add partitions."""
 
     def check(current: TransactionSnapshot, producer: ProducerAndEpoch) -> None:
         if current.producer_id != producer.producer_id:
@@ -280,15 +280,15 @@ def send_before_storing(monkeypatch: pytest.MonkeyPatch) -> None:
 
 def zombie_adds(machine: TransactionMachine) -> None:
     for client in "ab":
-        machine.init(client=client, goes_on=False, lost=False, fate="stored")
-    machine.add(client="a", count=1, fate="stored")
+        machine.init(client=client, goes_on=False, lost=False, outcome="stored")
+    machine.add(client="a", count=1, outcome="stored")
 
 
 def commit_fails_and_becomes_an_abort(machine: TransactionMachine) -> None:
-    machine.init(client="a", goes_on=False, lost=False, fate="stored")
-    machine.add(client="a", count=2, fate="stored")
-    machine.end(client="a", commit=True, lost=False, fate="failed")
-    machine.end(client="a", commit=False, lost=False, fate="stored")
+    machine.init(client="a", goes_on=False, lost=False, outcome="stored")
+    machine.add(client="a", count=2, outcome="stored")
+    machine.end(client="a", commit=True, lost=False, outcome="failed")
+    machine.end(client="a", commit=False, lost=False, outcome="stored")
     machine.write_markers(count=9, times=1, reported=False)
 
 
@@ -307,5 +307,5 @@ def test_planted_bugs_are_caught(
 
     run()
     plant(monkeypatch)
-    with pytest.raises(AssertionError, match=r"succeeds after|committed and aborted|otherwise than it was told"):
+    with pytest.raises(AssertionError, match=r"succeeds after|committed and aborted|otherwise than reported"):
         run()

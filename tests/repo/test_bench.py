@@ -255,15 +255,15 @@ def test_sections_can_be_measured_one_by_one_and_a_failure_takes_nothing_along(
     suite = Suite("bench.tier", TIER_ROWS, experiments, full=9, quick=7, setting="here", name="t")
     assert run_suite(suite, ["--only", "copy_file", "--merge"]) == 0
     assert run_suite(suite, ["--only", "read_local", "--merge", "--runs", "2"]) == 1
-    told = capsys.readouterr()
-    assert "failed: read_local 1/2 kafka, read_local 2/2 kafka" in told.err
-    assert "RuntimeError: does not start" in told.err
+    reported = capsys.readouterr()
+    assert "failed: read_local 1/2 kafka, read_local 2/2 kafka" in reported.err
+    assert "RuntimeError: does not start" in reported.err
     found = json.loads((tmp_path / "t.json").read_text())
     assert found["samples"]["crabka"] == {"copy_file": [0.9] * 3, "read_local": [90.0, 90.0]}
     assert (found["rows"]["copy_file"]["verdict"], found["rows"]["read_local"]["verdict"]) == ("met", "")
     assert run_suite(suite, ["--only", "copy_file", "--merge", "--quick"]) == 2
     assert "does not go with 7" in capsys.readouterr().err
-    # Without being told to, nothing of earlier runs is kept.
+    # By default nothing of earlier runs is kept.
     assert run_suite(suite, ["--only", "copy_file"]) == 0
     assert json.loads((tmp_path / "t.json").read_text())["samples"]["crabka"] == {"copy_file": [0.9] * 3}
 

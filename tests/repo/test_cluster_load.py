@@ -16,7 +16,7 @@ def test_records_that_are_all_there_pass() -> None:
     ("sent", "acknowledged", "found", "complaint"),
     [
         (2, {0: 5, 1: 6}, {5: 0}, "1 of 2 acknowledged records are not there"),
-        (2, {0: 5, 1: 6}, {5: 0, 7: 1}, "1 records are not at the offset that was told"),
+        (2, {0: 5, 1: 6}, {5: 0, 7: 1}, "1 records are not at the offset that was reported"),
         (2, {0: 5}, {5: 0, 6: 1, 7: 1}, "records are there twice"),
         (2, {}, {5: 1, 6: 0}, "out of order"),
         (3, {0: 5}, {5: 0, 6: 1}, "2 of 3 records are there"),

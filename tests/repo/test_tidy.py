@@ -20,6 +20,7 @@ CHECKS = [
     tidy.unfinished_problems,
     tidy.init_problems,
     tidy.link_problems,
+    tidy.test_import_problems,
 ]
 
 

@@ -103,7 +103,7 @@ async def copy_some(producer: Producer, coordinator: MemoryTransactions, rng: ra
 
 
 async def insist(producer: Producer, *, commit: bool) -> None:
-    """Commit or abort, again and again while nobody answers."""
+    """Commit or abort; retry until there is an answer."""
     while True:
         try:
             return await (producer.commit_transaction() if commit else producer.abort_transaction())

@@ -15,7 +15,7 @@ from tests.support.cluster_sim.world import RunConditions, Script, run_world
 from tests.support.scale import scaled
 
 SEEDS = range(1, 1 + scaled(4, 200))
-# As a cluster has them that is not told otherwise.
+# The defaults of a cluster.
 DEFAULT_SESSIONS = {"broker.heartbeat.interval.ms": "2000", "broker.session.timeout.ms": "9000"}
 LONGEST_MEDIAN_GAP_S = 2.0
 

@@ -108,7 +108,7 @@ def _first_broken(run: Callable[[random.Random], object], seeds: Iterable[int] =
 
 
 def test_a_planted_bug_of_groups_that_move_is_found(monkeypatch: pytest.MonkeyPatch) -> None:
-    """Whoever is answered before a record is replicated loses it when the leadership moves."""
+    """A client that is answered before a record is replicated loses it when the leadership moves."""
     monkeypatch.setattr(
         LeaderAppender, "_replicated", lambda _self, _partition, _result, done, _ms: done(ErrorCode.none)
     )

@@ -12,7 +12,7 @@ from crabka.broker.replication.follower_changes import FollowerChanges
 from crabka.log.partition.truncation import LogTruncation
 from crabka.log.segment.segment import Segment
 from crabka.testing import MemoryFile
-from tests.sim.test_follower_power_loss import run
+from tests.support.power_loss.follower import run
 
 MAX_SEEDS = 60
 

@@ -54,7 +54,7 @@ def forget_recent(replica: RaftReplica) -> None:
 
 
 async def wait_whole(cluster: RaftCluster) -> None:
-    """Wait until nobody waits for lost entries and no file is damaged."""
+    """Wait until no replica waits for lost entries and no file is damaged."""
 
     def is_whole(replica: RaftReplica) -> bool:
         return replica.quorum is not None and replica.quorum.core.lost_end is None and not faults(replica)
@@ -84,11 +84,11 @@ async def rot_in_two_of_five(cluster: RaftCluster) -> None:
     for _ in range(scaled(3, 12)):
         victims = cluster.rng.sample(list(cluster.replicas.values()), 2)
         for victim in victims:
-            fate = cluster.rng.choice(["runs", "stopped", "killed"])
-            counts[fate] += 1
-            if fate == "stopped":
+            outcome = cluster.rng.choice(["runs", "stopped", "killed"])
+            counts[outcome] += 1
+            if outcome == "stopped":
                 await victim.stop()
-            elif fate == "killed":
+            elif outcome == "killed":
                 await victim.crash(power=False)
         for victim in victims:
             if victim.quorum is not None and cluster.rng.random() < 0.5:

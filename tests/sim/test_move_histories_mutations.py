@@ -16,7 +16,7 @@ from crabka.errors import OperationError
 from crabka.formats.file_names import DirectoryKind
 from crabka.ids import TopicPartition
 from crabka.ports import FileSystem
-from tests.sim.test_move_histories import run
+from tests.support.moves.histories import run
 from tests.support.moves.world import Controller, directory_id
 
 MAX_SEEDS = 400
@@ -115,6 +115,6 @@ def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], mon
         try:
             run(seed)
         except (AssertionError, OperationError):
-            # A log that is broken may also be noticed by whoever reads it.
+            # A log that is broken may also be noticed by a reader.
             return
     pytest.fail(f"{plant.__name__} was not found")

@@ -44,7 +44,7 @@ async def test_the_death_of_the_leader_costs_no_acknowledged_change(cluster: Raf
     died_at = cluster.loop.time()
     await leader.crash()
     await cluster.wait_active()
-    # The ports of a dead process refuse: nobody waits for the fetch time-out of two seconds.
+    # The ports of a dead process refuse: the fetch time-out of two seconds is not needed.
     assert cluster.loop.time() - died_at < 1.5
     await cluster.create_topics(30)
     await leader.start()
@@ -173,7 +173,7 @@ async def test_voters_are_added_and_removed(cluster: RaftCluster, /) -> None:
 async def test_controllers_join_by_themselves(cluster: RaftCluster, /) -> None:
     await cluster.create_topics(5)
     await cluster.wait(lambda: cluster.everybody_knows(voter(1), voter(2), voter(3)))
-    # Whoever joined counts: the quorum lives on without the first of them.
+    # A voter that joined counts: the quorum lives on without the first of them.
     await cluster.replicas[1].crash()
     await cluster.create_topics(5)
     await cluster.replicas[1].start()

@@ -41,7 +41,7 @@ class CopyingNode:
     async def copy(self, index: int, count: int) -> None:
         for _ in range(count):
             start = self.finished[index] * 10
-            # A copy that nobody acknowledged may be in the log: another one has another id.
+            # A copy that was not acknowledged may be in the log: another one has another id.
             number = self.rng.getrandbits(64)
             segment = sample_segment(number, (start, start + 9), partition=PARTITIONS[index])
             try:

@@ -42,7 +42,7 @@ def test_a_damaged_segment_does_not_go_to_the_tier() -> None:
             flip(node.memory, path, position)
         node.advance(70_000)
         assert [each.end_offset for each in remote_segments(node, "t")] == [0]
-        assert log.healing.is_damaged, "it was reported by whoever wanted to copy it"
+        assert log.healing.is_damaged, "the copier reported it"
         for position in (300, 400, 500):
             flip(node.memory, path, position)
         log.healing.report_damage_at(1, "a test says so")

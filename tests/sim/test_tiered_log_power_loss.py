@@ -134,7 +134,7 @@ class TieredWorld:
         self.start_checkpoint = self.durable_start = self.log.log_start_offset
 
     def truncate(self) -> None:
-        # Nobody cuts what was committed, and only that is in the tier.
+        # Committed records are never truncated, and only these are in the tier.
         low = max(self.tier_end, self.log.local_log_start_offset, self.log.log_end_offset - 20)
         offset = self.rng.randrange(low, self.log.log_end_offset + 1)
         self.log.truncation.announce(offset)

@@ -9,19 +9,11 @@ import pytest
 
 from crabka.testing.faulty_storage import StorageFault
 from tests.support.async_tests import run_with
+from tests.support.tier_sim.crash_steps import COPY_STEPS, RETENTION_STEPS
 from tests.support.tiers.scene import GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, in_scene, passes
 from tests.support.tiers.segment_metadata import ORDERS
 
-COPY_STEPS = ("copy.before_started", "copy.after_started", "copy.after_upload", "copy.after_finished")
 UPLOAD_STEPS = ("upload begins", "upload ends")
-RETENTION_STEPS = (
-    "retention.before_log_start",
-    "retention.after_log_start",
-    "delete.before_started",
-    "delete.after_started",
-    "delete.after_data",
-    "delete.after_finished",
-)
 PARTITION_STEPS = (
     "delete_partition.before_marked",
     "delete_partition.after_marked",
@@ -37,7 +29,7 @@ HEIRS = ("the same broker", "another replica")
 
 
 class Crash:
-    """Two replicas of a partition; the first one leads and dies somewhere, somebody goes on."""
+    """Two replicas of a partition; the first one leads and dies somewhere, the other continues."""
 
     def __init__(self, scene: TierScene) -> None:
         self.scene = scene

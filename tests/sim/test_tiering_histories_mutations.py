@@ -58,7 +58,7 @@ def delete_local_segments_before_they_are_copied(monkeypatch: pytest.MonkeyPatch
     copy = SegmentCopier.copy
 
     async def hasty(self: SegmentCopier, partition: Any, source: Any, segment: TierableSegment) -> None:
-        source.note_remote_offset(segment.end_offset)
+        source.tiering.note_remote_offset(segment.end_offset)
         await copy(self, partition, source, segment)
 
     monkeypatch.setattr(SegmentCopier, "copy", hasty)
@@ -74,7 +74,7 @@ def count_twice_what_lies_in_two_places(monkeypatch: pytest.MonkeyPatch) -> None
         def __init__(self, pieces: list[tuple[int, int, int]]) -> None:
             self.pieces = pieces
 
-    monkeypatch.setattr(retention_plan, "_SizesBehind", CarelessSizes)
+    monkeypatch.setattr(retention_plan, "_SizesAfter", CarelessSizes)
 
 
 def delete_without_moving_the_log_start(monkeypatch: pytest.MonkeyPatch) -> None:
@@ -94,7 +94,7 @@ def rely_on_what_is_being_removed(monkeypatch: pytest.MonkeyPatch) -> None:
     ) -> int:
         from_offset = max(source.local_log_start_offset, verified_offset + 1)
         copied = copied_offset(lineage_of(source), PartitionLookup(metadata, partition, without), from_offset)
-        source.note_remote_offset(copied)
+        source.tiering.note_remote_offset(copied)
         return copied
 
     for module in (copier, partition_tasks):

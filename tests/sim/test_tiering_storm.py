@@ -1,7 +1,7 @@
 """Tiering under random work: appends, rolls, elections clean and unclean, truncation, retention, deleted records,
 crashes at any step and a store that fails.
 
-All brokers are told to behave in the end. Then whoever leads has every record from its log start on, locally or in the
+All faults end. Then the leader has every record from its log start on, locally or in the
 tier, with the bytes that its history says; the tier holds what its metadata say and nothing else.
 """
 
@@ -19,9 +19,9 @@ from crabka.records.header import iter_headers
 from crabka.records.record import Record
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing.faulty_storage import StorageFault
-from tests.sim.test_tiering_crashes import COPY_STEPS, RETENTION_STEPS
 from tests.support.scale import scaled
 from tests.support.storage.small import read_batches
+from tests.support.tier_sim.crash_steps import COPY_STEPS, RETENTION_STEPS
 from tests.support.tiers.scene import BATCH_RECORDS, GRACE_MS, SEGMENT_BYTES, TierBroker, TierScene, passes
 from tests.support.tiers.segment_metadata import ORDERS
 
@@ -50,7 +50,7 @@ class TierStorm:
         self.serial = 0
         for broker in self.replicas.values():
             broker.set_topic(local_retention_bytes=SEGMENT_BYTES, retention_bytes=-1)
-        self._tell_roles()
+        self._notify_roles()
 
     @property
     def leader(self) -> TierBroker:
@@ -141,7 +141,7 @@ class TierStorm:
             broker.set_topic(retention_bytes=limit_bytes)
 
     def revive(self) -> None:
-        """Start dead brokers again on what their disks hold; they follow until somebody elects them."""
+        """Start dead brokers again on what their disks hold; they follow until they are elected."""
         for broker_id in BROKERS:
             if self.replicas[broker_id].is_dead:
                 again = self.replicas[broker_id] = self.scene.broker(broker_id)
@@ -154,7 +154,7 @@ class TierStorm:
 
     # -- how it is done ------------------------------------------------------------------------------------------
 
-    def _tell_roles(self) -> None:
+    def _notify_roles(self) -> None:
         for broker_id, broker in self.replicas.items():
             if broker_id == self.leader_id:
                 broker.lead(self.epoch)
@@ -196,7 +196,7 @@ class TierStorm:
         log.set_high_watermark(log.log_end_offset)
 
     def _commit(self) -> None:
-        """Commit all that the leader has: whoever lags is not in sync any more."""
+        """Commit all that the leader has: replicas that lag leave the ISR."""
         log = self.leader.log
         log.set_high_watermark(log.log_end_offset)
 

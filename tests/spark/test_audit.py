@@ -17,9 +17,9 @@ from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.spark.jobs.audit import AuditOptions, audit_tier
 from tests.support.clusters.loopback import loopback_cluster
 from tests.support.recorded.files import GOLDEN
+from tests.support.tier_topic.publishing import publish_events
 from tests.support.tiers.on_disk import write_tier
 from tests.support.tiers.planted import PlantedTier, batches, two_segments
-from tests.unit.remote_topic.test_tier_view import publish_events
 
 if TYPE_CHECKING:
     from pyspark.sql import SparkSession

@@ -52,7 +52,7 @@ _KNOWN: Mapping[str, frozenset[str]] = {
 """For each key that names Java classes: those that Crabka can stand in for."""
 
 _PYTHON_CLASSES = frozenset({"remote.log.storage.manager.class.name"})
-"""Keys that also take a class of somebody else as `package.module:Class`; a Java class has no colon."""
+"""Keys that also take a user's own class as `package.module:Class`; a Java class has no colon."""
 
 
 def check_java_class(name: str, value: Value) -> None:

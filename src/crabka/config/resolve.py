@@ -57,7 +57,7 @@ class Synonym(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ConfigEntry:
-    """One setting of a resource, as DescribeConfigs tells it."""
+    """One setting of a resource, as DescribeConfigs reports it."""
 
     name: str
     value: str | None
@@ -70,7 +70,7 @@ class ConfigEntry:
 
     @property
     def is_default(self) -> bool:
-        """True if nobody set the value (the flag of DescribeConfigs version 0)."""
+        """True if the value is a default (the flag of DescribeConfigs version 0)."""
         return self.source is ConfigSource.DEFAULT_CONFIG
 
 

@@ -32,7 +32,7 @@ class ServerConfig:
     process_roles: frozenset[str]
     listeners: tuple[ListenerAddress, ...]
     advertised_listeners: tuple[ListenerAddress, ...]
-    """What clients are told; never a controller listener. Port 0 stands for the port that was bound."""
+    """The addresses for clients; never a controller listener. Port 0 stands for the port that was bound."""
     inter_broker_listener_name: str
     max_connections_per_ip_overrides: Mapping[str, int]
     log_dirs: tuple[str, ...]

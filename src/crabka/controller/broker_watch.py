@@ -62,7 +62,7 @@ class BrokerWatch:
         """Stop watching: another controller is active."""
         self._step(ControllerDeactivated())
 
-    def heard(self, broker: BrokerIncarnation, connection: Hashable) -> None:
+    def note_heartbeat(self, broker: BrokerIncarnation, connection: Hashable) -> None:
         """Note a heartbeat of the registered incarnation over this connection."""
         self._step(HeartbeatArrived(broker, connection))
 

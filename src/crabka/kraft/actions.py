@@ -4,7 +4,7 @@ The driver's duty:
 
 1. It carries out the actions of one step in order, and all of them before the next step.
 2. `PersistElection` is done when quorum-state is on disk (written, synced, renamed, directory synced); only then come
-   the actions in its `then`. Whatever tells another node of a new epoch or vote is in there.
+   the actions in its `then`. All messages that show another node a new epoch or vote are in there.
 3. `AppendControl` and `AppendRecords` write to the log (the page cache is enough) and answer with `LogAppended` at
    once, `TruncateLog` with `LogTruncated`, `InstallSnapshot` with `SnapshotInstalled` or `SnapshotRefused`. These
    events are stepped before any other.
@@ -131,7 +131,7 @@ class WriteSnapshotChunk:
 
 @dataclass(frozen=True, slots=True)
 class InstallSnapshot:
-    """Check the fetched snapshot, make it durable under its name, and restart the log behind it."""
+    """Check the fetched snapshot, make it durable under its name, and restart the log after it."""
 
     snapshot: OffsetAndEpoch
 
@@ -152,7 +152,7 @@ class AdvanceHighWatermark:
 
 @dataclass(frozen=True, slots=True)
 class RoleChanged:
-    """The role, the epoch or the leader changed: log it, tell listeners."""
+    """The role, the epoch or the leader changed: log it, notify listeners."""
 
     before: RoleName
     after: RoleName

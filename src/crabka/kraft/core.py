@@ -128,7 +128,7 @@ class KraftCore:
 
     @property
     def epoch_start_offset(self) -> int | None:
-        """Where the epoch of this leader starts: it has applied all before it once the high watermark is behind."""
+        """The start of this leader's epoch: all before it is applied once the high watermark passes it."""
         role = self._state.role
         return role.epoch_start_offset if isinstance(role, LeaderRole) else None
 
@@ -139,7 +139,7 @@ class KraftCore:
 
     @property
     def leader_high_watermark(self) -> int | None:
-        """The high watermark of the leader as far as it is told; None while there is no leader that told."""
+        """The high watermark as reported by the leader; None until a leader has reported one."""
         role = self._state.role
         if isinstance(role, LeaderRole):
             return role.high_watermark
@@ -333,7 +333,7 @@ class KraftCore:
             was_alone = set(role.voters) == {state.key.node_id}
             role.sync_voters(state.voters, now_ms)
             if was_alone:
-                # Until now there was nobody to hear from.
+                # Until now there was no leader to wait for.
                 role.check_quorum_deadline_ms = now_ms + state.settings.check_quorum_timeout_ms
             leading.answer_parked(state, role)
         elif isinstance(role, FollowerRole):

@@ -47,8 +47,8 @@ def can_grant(state: CoreState, request: VoteRequest) -> bool:
     if isinstance(state.role, LeaderRole) or state.lost_end is not None:
         return False
     if request.pre_vote:
-        # A follower that hears its leader sees no reason for an election.
-        return up_to_date and not (isinstance(state.role, FollowerRole) and state.role.heard)
+        # A follower in contact with its leader refuses pre-votes.
+        return up_to_date and not (isinstance(state.role, FollowerRole) and state.role.in_contact)
     if state.election.voted is not None:
         return state.election.voted.matches(request.candidate)
     return state.election.leader_id is None and up_to_date
@@ -96,7 +96,7 @@ def lose_pre_vote(state: CoreState, now_ms: int, reason: str) -> None:
 
 
 def handle_begin_epoch(state: CoreState, token: object, request: BeginQuorumEpochRequest, now_ms: int) -> None:
-    """A leader makes itself known; that counts as hearing from it, but only a fetch tells that it works."""
+    """A leader announces itself; that restarts the time-out, but only a fetch shows that it works."""
     error = _leadership_error(state, request, now_ms)
     if error is ErrorCode.none:
         error = _follow(state, request.leader_id, request.epoch, request, now_ms)
@@ -114,8 +114,8 @@ def handle_end_epoch(state: CoreState, token: object, request: EndQuorumEpochReq
         error = _follow(state, request.leader_id, request.epoch, request, now_ms)
     role = state.role
     if error is ErrorCode.none and isinstance(role, FollowerRole) and role.leader.node_id == request.leader_id:
-        # Nobody is led any more: pre-votes are welcome.
-        role.heard = False
+        # There is no leader any more: grant pre-votes.
+        role.in_contact = False
         wait = successor_backoff_ms(
             state.settings, state.rng, _position(state.key, request.preferred), len(request.preferred)
         )
@@ -134,7 +134,7 @@ def handle_end_epoch_response(
 
 
 def give_up_successor(state: CoreState, node_id: int) -> None:
-    """A voter cannot be told that this node goes down: it will find out, and is likely down itself."""
+    """A voter did not receive the resignation: its time-out will detect it, and it is probably down itself."""
     if isinstance(state.role, ResignedRole):
         state.role.acknowledged.add(node_id)
 
@@ -156,7 +156,7 @@ def handle_leader_lost(state: CoreState, leader_id: int, now_ms: int) -> None:
     role = state.role
     if not isinstance(role, FollowerRole) or role.leader.node_id != leader_id or state.shutting_down:
         return
-    role.heard = False
+    role.in_contact = False
     if not state.may_stand:
         return
     position = sum(peer.node_id < state.key.node_id for peer in state.remote_voters() if peer.node_id != leader_id)
@@ -205,13 +205,13 @@ def _leadership_error(
 
 
 def _note_rumour(state: CoreState, request: BeginQuorumEpochRequest | EndQuorumEpochRequest, now_ms: int) -> None:
-    """Ask a leader that is no known voter, if none is heard: its voters may be newer than those known here.
+    """Fetch from a leader that is not a known voter, if there is no contact with another: its voters may be newer.
 
     Its word alone changes neither epoch nor leader, since nothing here explains it.
     """
     text = f"leader {request.leader_id} of epoch {request.epoch} is none of the voters {state.voters}"
     state.warn_of_peer(text, now_ms)
-    if request.endpoints and not (isinstance(state.role, FollowerRole) and state.role.heard):
+    if request.endpoints and not (isinstance(state.role, FollowerRole) and state.role.in_contact):
         state.rumour = Peer(-2 - len(state.local.bootstrap), request.endpoints)
 
 

@@ -8,7 +8,7 @@ few epochs ahead, since every election adds one. Therefore
 - responses, which come from an address that this replica chose to ask, raise it by at most `response_epochs` each;
 - no replica stands in an epoch above MAX_EPOCH.
 
-Refusing a message is the same as losing it, which Raft allows at any time. A replica that is honestly further behind
+Refusing a message is the same as losing it, which Raft allows at any time. A correct replica that is further behind
 learns the epoch from the responses to its own fetches and votes.
 """
 

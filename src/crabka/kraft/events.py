@@ -1,4 +1,4 @@
-"""What happens to the core. The driver's duties are told in `actions`."""
+"""Events of the core. `actions` describes the duties of the driver."""
 
 from __future__ import annotations
 
@@ -35,7 +35,7 @@ class ResponseReceived:
 class RequestFailed:
     """A Send got no answer: time-out, broken connection, no route.
 
-    `unsupported` tells that the peer does not know the version: a peer without pre-votes counts as granting one.
+    `unsupported` means that the peer does not know the version: a peer without pre-votes counts as granting one.
     """
 
     request_id: int
@@ -89,7 +89,7 @@ class LogPruned:
 
 @dataclass(frozen=True, slots=True)
 class SnapshotInstalled:
-    """A fetched snapshot is durable and the log starts behind it, empty; the voters are those of the snapshot."""
+    """A fetched snapshot is durable and the log starts after it, empty; the voters are those of the snapshot."""
 
     snapshot: OffsetAndEpoch
     voters: VoterSet
@@ -113,7 +113,7 @@ class ResignRequested:
 
 @dataclass(frozen=True, slots=True)
 class ShutdownRequested:
-    """The node goes down: a leader hands over and then stays resigned; `core.may_stop` tells when it is done."""
+    """The node stops: a leader hands over and then stays resigned; `core.may_stop` is true once that is done."""
 
 
 Event = (

@@ -21,7 +21,7 @@ MAX_OFFSET = 1 << 62
 
 
 def build_fetch(state: CoreState) -> MetadataFetchRequest:
-    """Return the fetch behind the log end."""
+    """Return the fetch at the log end."""
     return MetadataFetchRequest(
         cluster_id=state.local.cluster_id,
         replica=state.key,
@@ -59,7 +59,7 @@ def handle_fetch_response(state: CoreState, sent: SentRequest, response: Metadat
             return False
         role.leader_high_watermark = response.high_watermark
         if response.records:
-            # Whether the leader counts as heard depends on what its records are worth: see `handle_appended`.
+            # Whether this counts as contact with the leader depends on its records: see `handle_appended`.
             state.emit(AppendRecords(request.fetch_offset, state.epoch, response.records))
             return True
         follow_high_watermark(state)
@@ -68,7 +68,7 @@ def handle_fetch_response(state: CoreState, sent: SentRequest, response: Metadat
 
 
 def handle_appended(state: CoreState, role: FollowerRole, event: LogAppended, now_ms: int) -> None:
-    """Records of the leader are in the log. One whose records are not fit for that was not heard.
+    """Records of the leader are in the log. A leader whose records cannot be appended does not count as in contact.
 
     It is asked again after a pause that doubles; its fetch time-out goes on, so that another voter can stand.
     """
@@ -102,7 +102,7 @@ def accept_from_leader(
 
 def note_leader_heard(state: CoreState, role: FollowerRole, now_ms: int) -> None:
     """The leader answered: wait for it for another time-out."""
-    role.heard = True
+    role.in_contact = True
     role.fetch_deadline_ms = now_ms + state.settings.fetch_timeout_ms
 
 
@@ -132,7 +132,7 @@ def follow_high_watermark(state: CoreState) -> None:
 
 
 def _truncate(state: CoreState, diverging: OffsetAndEpoch, now_ms: int) -> bool:
-    """Cut what the leader does not have; return False for a leader that lacks committed records: it is not heard."""
+    """Truncate records that the leader lacks; return False, and no contact, if it lacks committed records."""
     offset = truncation_offset(state.log, diverging)
     committed = state.high_watermark or 0
     if offset < committed:

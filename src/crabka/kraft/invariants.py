@@ -16,7 +16,7 @@ def check_invariants(state: CoreState) -> None:
     require(log.last_epoch <= state.epoch, f"the log has epoch {log.last_epoch}, the replica only {state.epoch}")
     require(state.flushed_offset <= log.end_offset, "more is durable than there is")
     if state.high_watermark is not None:
-        require(state.high_watermark <= log.end_offset, "the high watermark is behind the log end")
+        require(state.high_watermark <= log.end_offset, "the high watermark is above the log end")
     require(state.history.voters_offset < max(1, log.end_offset), "the voters come from a record that is gone")
     if state.lost_end is not None:
         voting = isinstance(state.role, LeaderRole | ProspectiveRole | CandidateRole)
@@ -47,7 +47,7 @@ def _check_role(state: CoreState) -> None:
         case ResignedRole():
             require(election.leader_id == own_id, "a resigned replica did not lead")
         case FollowerRole():
-            require(election.leader_id == role.leader.node_id != own_id, "a follower follows somebody else")
+            require(election.leader_id == role.leader.node_id != own_id, "a follower follows another node")
         case CandidateRole():
             require(election.voted == state.key and election.leader_id is None, "a candidate is not its own")
         case ProspectiveRole():

@@ -77,8 +77,8 @@ class LeaderRole:
     key: ReplicaKey
     epoch_start_offset: int
     check_quorum_deadline_ms: int
-    # Below kraft.version 1: the voters of the config with what they told of themselves.
-    told_voters: VoterSet
+    # Below kraft.version 1: the voters of the config with the endpoints that they reported.
+    reported_voters: VoterSet
     voters: dict[int, Progress] = field(default_factory=dict)
     observers: dict[ReplicaKey, Progress] = field(default_factory=dict)
     # None until a record of this epoch is committed.
@@ -162,7 +162,7 @@ class LeaderRole:
         }
 
     def describe(self, voters: VoterSet, own_end_offset: int, now_ms: int) -> tuple[ReplicaDescription, ...]:
-        """Return the voters as DescribeQuorum tells them; the leader itself is always caught up."""
+        """Return the voters for DescribeQuorum; the leader itself is always caught up."""
         return tuple(
             ReplicaDescription(progress.key, own_end_offset, now_ms, now_ms, voters.endpoints_of(node_id))
             if progress.key.matches(self.key)

@@ -18,7 +18,7 @@ from crabka.protocol.error_codes import ErrorCode
 
 
 def handle_fetch(state: CoreState, token: object, request: MetadataFetchRequest, now_ms: int) -> None:
-    """Answer with records, a divergence or a snapshot; park the request while there is nothing to tell."""
+    """Answer with records, a divergence or a snapshot; park the request while there is nothing to return."""
     error = _fetch_error(state, request)
     if error is ErrorCode.unknown_leader_epoch:
         _maybe_give_way(state, request, now_ms)
@@ -72,7 +72,7 @@ def may_commit(role: LeaderRole, offset: int) -> bool:
 
 
 def answer_parked(state: CoreState, role: LeaderRole) -> None:
-    """Answer the fetches for which there is news now."""
+    """Answer the fetches that have something to return now."""
     waiting, role.parked = role.parked, []
     for parked in waiting:
         if _has_news(state, role, parked.request):
@@ -92,7 +92,7 @@ def expire_parked(state: CoreState, role: LeaderRole, now_ms: int) -> None:
 
 
 def handle_describe(state: CoreState, token: object, now_ms: int) -> None:
-    """Tell the state of the quorum as its leader sees it."""
+    """Return the state of the quorum as its leader knows it."""
     role = state.role
     if not isinstance(role, LeaderRole):
         error = ErrorCode.not_leader_or_follower

@@ -1,7 +1,7 @@
 """What the core sees of the metadata log: ends, epochs and snapshots, never a record.
 
-The driver puts the real log behind `LogView`, the simulation a list. All answers are about what is written, synced or
-not; the core is told separately what is durable.
+The driver implements `LogView` with the real log, the simulation with a list. All answers include unsynced records; the
+core is notified separately of what is durable.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ class LogView(Protocol):
 
     @property
     def end_offset(self) -> int:
-        """The offset behind the last record."""
+        """The offset after the last record."""
         ...
 
     @property
@@ -84,7 +84,7 @@ def end_of_log(log: LogView) -> OffsetAndEpoch:
 
 
 def judge_position(log: LogView, offset: int, epoch: int) -> tuple[FetchPosition, OffsetAndEpoch]:
-    """Tell what the leader answers to a fetch at `offset` after a record of `epoch` (KIP-595, KIP-630).
+    """Return the leader's answer to a fetch at `offset` after a record of `epoch` (KIP-595, KIP-630).
 
     Valid positions come back as they are; diverging ones with the end of the largest common epoch; positions that the
     log no longer holds with the newest snapshot.

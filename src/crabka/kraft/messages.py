@@ -85,7 +85,7 @@ class EndQuorumEpochResponse:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MetadataFetchRequest:
-    """A replica asks for records behind its log end, which says that all before is durable with it.
+    """A replica requests records after its log end, which means that all records before it are durable there.
 
     `high_watermark` is the one that the replica knows; with None the leader does not answer for a new one (KIP-1166).
     """
@@ -181,7 +181,7 @@ class RemoveVoterRequest:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class UpdateVoterRequest:
-    """A voter tells the leader its endpoints and versions."""
+    """A voter reports its endpoints and versions to the leader."""
 
     cluster_id: str | None
     epoch: int

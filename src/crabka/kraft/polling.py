@@ -1,6 +1,6 @@
 """What a replica does by itself as time passes: time-outs of its role, and the requests that are due.
 
-`poll` runs at the end of every step; `next_deadline_ms` tells when it has something to do again without an event.
+`poll` runs at the end of every step; `next_deadline_ms` returns when it must run again without an event.
 """
 
 from __future__ import annotations
@@ -215,7 +215,7 @@ def _poll_resigned(state: CoreState, role: ResignedRole, now_ms: int) -> None:
         if state.is_only_voter:
             to_prospective(state, now_ms, "the only voter")
             return
-        # The next epoch, so that nobody is told any more that this node leads.
+        # The next epoch, so that no response names this node as leader.
         to_unattached(state, state.epoch + 1, now_ms, "resigned long enough")
         return
     for peer in role.successors:

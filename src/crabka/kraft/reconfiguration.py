@@ -145,14 +145,14 @@ def handle_upgrade(state: CoreState, token: object, request: UpgradeRequest) -> 
         error, message = ErrorCode.request_timed_out, "the leader has not committed in its epoch or changes voters"
     elif request.kraft_version < level:
         error, message = ErrorCode.invalid_update_version, f"kraft.version cannot go back from {level}"
-    elif request.kraft_version > NEWEST_KRAFT_VERSION or not role.told_voters.all_support(request.kraft_version):
+    elif request.kraft_version > NEWEST_KRAFT_VERSION or not role.reported_voters.all_support(request.kraft_version):
         error, message = ErrorCode.invalid_update_version, f"not every voter supports {request.kraft_version}"
-    elif request.kraft_version > level and any(node.directory_id == ZERO_UUID for node in role.told_voters.nodes):
-        error, message = ErrorCode.invalid_update_version, "not every voter has told its directory id yet"
+    elif request.kraft_version > level and any(node.directory_id == ZERO_UUID for node in role.reported_voters.nodes):
+        error, message = ErrorCode.invalid_update_version, "not every voter has reported its directory id yet"
     else:
         error, message = ErrorCode.none, ""
         if request.kraft_version > level and not request.validate_only:
-            _append(state, (KRaftVersionChange(request.kraft_version), VotersChange(role.told_voters)))
+            _append(state, (KRaftVersionChange(request.kraft_version), VotersChange(role.reported_voters)))
     state.reply(token, UpgradeResponse(error=error, leader=state.hint(), message=message))
 
 
@@ -204,10 +204,10 @@ def _refusal(state: CoreState, cluster_id: str | None) -> Refusal | None:
 
 
 def _update_in_memory(role: LeaderRole, node: VoterNode) -> ErrorCode:
-    voters = role.told_voters.maybe_update(node)
+    voters = role.reported_voters.maybe_update(node)
     if voters is None:
         return ErrorCode.voter_not_found
-    role.told_voters = voters
+    role.reported_voters = voters
     return ErrorCode.none
 
 

@@ -29,7 +29,7 @@ class RequestTracker:
         return self._next_id
 
     def finish(self, request_id: int) -> SentRequest | None:
-        """Return the request that got an answer; None if nobody waits for it any more."""
+        """Return the request of an answer; None if it is no longer awaited."""
         return self._sent.pop(request_id, None)
 
     def pause(self, sent: SentRequest, until_ms: int) -> None:

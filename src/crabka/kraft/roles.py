@@ -136,7 +136,7 @@ class FollowerRole:
     fetch_deadline_ms: int
     update_at_ms: int
     # Whether this leader answered a fetch since it became ours: only then are pre-votes refused.
-    heard: bool = False
+    in_contact: bool = False
     # Whether this leader took our endpoints and versions, which only matters below kraft.version 1.
     told_leader: bool = False
     leader_high_watermark: int | None = None

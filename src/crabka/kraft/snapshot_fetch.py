@@ -1,4 +1,4 @@
-"""Snapshots on their way from the leader to a replica that is too far behind (KIP-630).
+"""Snapshots that a replica fetches from the leader because it is too far behind (KIP-630).
 
 Pieces come in order: the position must be where the last one ended, id and size must not change. Anything else starts
 the fetch over.
@@ -81,7 +81,7 @@ def handle_snapshot_response(state: CoreState, sent: SentRequest, response: Fetc
 
 
 def handle_installed(state: CoreState, event: SnapshotInstalled) -> None:
-    """Go on behind the snapshot; its voters are in force and everything in it is committed."""
+    """Continue after the snapshot; its voters are in force and everything in it is committed."""
     state.history.restart(event.snapshot, event.voters, event.kraft_version)
     state.flushed_offset = event.snapshot.offset
     if isinstance(state.role, FollowerRole):

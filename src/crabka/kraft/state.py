@@ -1,4 +1,4 @@
-"""The state that all parts of the core share, and how they tell the driver what to do.
+"""The state that all parts of the core share, and how they return actions for the driver.
 
 Parts are functions over this state: `election`, `following`, `leading`, `snapshot_fetch`, `reconfiguration`. Only
 `transitions` changes role and election.
@@ -108,7 +108,7 @@ class CoreState:
         return self.is_voter and len(self.voters) == 1
 
     def election_wait_ms(self) -> int:
-        """Return how long to wait for a leader before standing; a lone voter has nobody to wait for."""
+        """Return how long to wait for a leader before an election; a lone voter does not wait."""
         if self.is_only_voter:
             return 0
         return random_election_timeout_ms(self.settings, self.rng)

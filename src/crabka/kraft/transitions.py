@@ -1,7 +1,7 @@
 """Changes of role and epoch: the only place that sets them.
 
 Within an epoch the vote and the leader, once there, stay. Every change of the election state reaches the disk before
-anything that tells of it leaves the node; `KraftCore.step` sees to that.
+any message that shows it leaves the node; `KraftCore.step` ensures that.
 """
 
 from __future__ import annotations
@@ -116,7 +116,7 @@ def to_leader(state: CoreState, now_ms: int) -> None:
         state.key,
         epoch_start_offset=state.log.end_offset,
         check_quorum_deadline_ms=now_ms + state.settings.check_quorum_timeout_ms,
-        told_voters=told,
+        reported_voters=told,
     )
     role.sync_voters(state.voters, now_ms)
     voted = state.election.voted
@@ -151,7 +151,7 @@ def observe(state: CoreState, hint: LeaderHint, now_ms: int, reason: str) -> boo
         return False
     leader_id = hint.leader_id
     if leader_id == state.key.node_id:
-        # Only this node can know; a peer may still tell of an epoch that it led before it restarted.
+        # Only this node knows its own leadership; a peer may still report an epoch that it led before its restart.
         if hint.epoch > state.epoch:
             state.warn(f"a peer says that this node leads epoch {hint.epoch}, which it does not know")
             return False
@@ -196,7 +196,7 @@ def _remaining_deadline(role: UnattachedRole | ProspectiveRole | CandidateRole) 
 
 
 def _end_leadership(state: CoreState, role: LeaderRole) -> None:
-    """Answer everybody who waits for this leader."""
+    """Answer all requests that wait for this leader."""
     error = ErrorCode.not_leader_or_follower
     for parked in role.parked:
         state.reply(parked.token, MetadataFetchResponse(error=error, leader=state.hint()))

@@ -35,7 +35,7 @@ class LogHistory(Generic[T]):
         return self.entries[-1]
 
     def add(self, offset: int, value: T) -> None:
-        """Add a value behind all others."""
+        """Append a value."""
         require(offset > self.last.offset, f"a control record at {offset} lies before {self.last.offset}")
         self.entries.append(HistoryEntry(offset, value))
 
@@ -44,7 +44,7 @@ class LogHistory(Generic[T]):
         return next((entry.value for entry in reversed(self.entries) if entry.offset <= offset), self.entries[0].value)
 
     def truncate(self, end_offset: int) -> None:
-        """Forget what records at or behind `end_offset` said."""
+        """Drop the values of records at or after `end_offset`."""
         while len(self.entries) > 1 and self.entries[-1].offset >= end_offset:
             self.entries.pop()
 
@@ -55,7 +55,7 @@ class LogHistory(Generic[T]):
 
 
 class VoterHistory:
-    """The voter sets and kraft.version levels that the log and its snapshot tell of."""
+    """The voter sets and kraft.version levels in the log and its snapshot."""
 
     def __init__(
         self, voters: VoterSet | None = None, kraft_version: int = 0, snapshot: OffsetAndEpoch | None = None
@@ -94,11 +94,11 @@ class VoterHistory:
         return any(entry.value.get(node_id) is not None for entry in self._voters.entries)
 
     def voters_at(self, offset: int) -> VoterSet:
-        """Return the voter set of a snapshot that ends behind `offset`."""
+        """Return the voter set of a snapshot that ends above `offset`."""
         return self._voters.at(offset)
 
     def kraft_version_at(self, offset: int) -> int:
-        """Return the level of a snapshot that ends behind `offset`."""
+        """Return the level of a snapshot that ends above `offset`."""
         return self._kraft_version.at(offset)
 
     def voters_from(self, offset: int) -> list[VoterSet]:

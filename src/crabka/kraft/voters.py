@@ -49,7 +49,7 @@ class Peer(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class VoterNode:
-    """One voter: node id and directory id together tell it apart from a node that lost its disk."""
+    """One voter: node id and directory id together distinguish it from a node that lost its disk."""
 
     voter_id: int
     directory_id: UUID

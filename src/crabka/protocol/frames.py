@@ -45,7 +45,7 @@ class ChunkPool:
         return self._chunks[-1]
 
     def take(self) -> memoryview:
-        """Return a chunk that nobody else uses. Its content is arbitrary."""
+        """Return an unused chunk. Its content is arbitrary."""
         return self._chunks.pop() if self._chunks else memoryview(bytearray(CHUNK_BYTES))
 
     def give_back(self, chunk: memoryview) -> None:

@@ -21,7 +21,7 @@ def read_uvarint(view: memoryview, position: int) -> tuple[int, int]:
 
 
 def skip_tagged_fields(view: memoryview, position: int) -> int:
-    """Return the position after tagged fields that nobody here knows (KIP-482).
+    """Return the position after unknown tagged fields (KIP-482).
 
     The position may lie past the end of the view; the caller checks. Raises WireError, IndexError.
     """

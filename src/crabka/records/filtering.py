@@ -104,7 +104,7 @@ def filtered_batch(header: BatchHeader, records: Sequence[RawRecord], horizon_ms
 
 
 def emptied_batch(header: BatchHeader) -> bytes:
-    """Return the batch without records: it only tells the offsets, sequences and epoch of its producer."""
+    """Return the batch without records: it only has the offsets, sequences and epoch of its producer."""
     attributes = header.attributes & ~(DELETE_HORIZON_FLAG | CODEC_MASK)
     return _packed(header._replace(attributes=attributes, base_timestamp=NO_TIMESTAMP, records_count=0), b"")
 

@@ -6,7 +6,7 @@ last offsets, hence the one that starts closest before an offset is the one that
 answers. The others wait in the shadow until the segment that hides them is deleted.
 
 Which of several segments is found is as in Kafka's RemoteLogLeaderEpochState: the longer one, and among those with the
-same end the one that was finished last. Kafka hides a segment for ever, and it can hide a long one behind a short one
+same end the one that was finished last. Kafka hides a segment for ever, and a short one can hide a long one
 that was finished late; both would lose offsets that are there.
 """
 
@@ -40,7 +40,7 @@ class EpochIndex:
         # Columns of the ranges that are looked at: first offsets rise, last ones do not fall.
         self._firsts: list[int] = []
         self._lasts: list[int] = []
-        self._orders = array("q")  # nobody else keeps these numbers, so here they take the least memory
+        self._orders = array("q")  # only this keeps these numbers, so here they take the least memory
         self._segments: list[RemoteLogSegmentMetadata] = []
         # First offsets of those whose segments have a transaction index.
         self._with_txn_index: list[int] = []
@@ -122,7 +122,7 @@ class EpochIndex:
             insort(self._with_txn_index, added.first)
 
     def _append(self, first: int, last: int, order: int, segment: RemoteLogSegmentMetadata) -> None:
-        """Take in what lies behind all others, as nearly all segments do: they are copied in the order of offsets."""
+        """Add a segment after all others, as nearly all are: they are copied in the order of offsets."""
         self._firsts.append(first)
         self._lasts.append(last)
         self._orders.append(order)
@@ -143,7 +143,7 @@ class EpochIndex:
         return taken
 
     def _reveal(self, first: int, last: int) -> None:
-        """Look anew at all that a range may have hidden: what lies inside it."""
+        """Check again all that a range may have hidden: what lies inside it."""
         start = bisect_left(self._shadowed, first, key=_first)
         stop = bisect_right(self._shadowed, last, key=_first)
         candidates = self._shadowed[start:stop]

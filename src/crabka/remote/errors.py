@@ -1,4 +1,4 @@
-"""What the remote tier and its metadata can answer instead of a result.
+"""What the remote tier and its metadata can raise.
 
 RemoteStorageError
 ├── SegmentNotFoundError               the tier has no such object
@@ -78,11 +78,11 @@ class InvalidPartitionDeleteTransitionError(RemoteStorageError):
 
 
 class InvalidRangeError(RemoteStorageError):
-    """A position behind the end of the segment, or an end before the start."""
+    """A position after the end of the segment, or an end before the start."""
 
 
 class RemoteBackendError(RemoteStorageError):
-    """The store answered with an error, not in time, or with other bytes than it should."""
+    """The store returned an error or wrong bytes, or did not respond in time."""
 
     def __init__(self, message: str, *, retriable: bool = True) -> None:
         super().__init__(message)
@@ -90,7 +90,7 @@ class RemoteBackendError(RemoteStorageError):
 
 
 class TruncatedObjectError(RemoteBackendError):
-    """The object of a segment is shorter than the segment; asking again does not help."""
+    """The object of a segment is shorter than the segment; a retry does not help."""
 
     def __init__(self, message: str) -> None:
         super().__init__(message, retriable=False)

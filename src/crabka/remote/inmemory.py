@@ -1,7 +1,7 @@
-"""Metadata of remote segments in memory only: the whole state machine without storage behind it.
+"""Metadata of remote segments in memory: the whole state machine without storage.
 
-For tests and single processes by itself; a manager that stores events elsewhere keeps one of these as its view of them
-and writes its content down with `dump`.
+For tests and single processes; a manager that stores events elsewhere keeps one as its view of them, and writes
+snapshots with `dump`.
 """
 
 from __future__ import annotations
@@ -49,12 +49,12 @@ class RlmmCacheDump:
     partitions: tuple[PartitionDump, ...] = ()
 
 
-# What readers find of a partition of which nothing is known; nobody changes it.
+# What readers find of an unknown partition; never changed.
 _UNKNOWN = RemoteLogMetadataCache()
 
 
 class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
-    """Knows what it was told since it was made, and is always ready. Thread-safe."""
+    """Knows the changes since it was made, and is always ready. Thread-safe."""
 
     def __init__(self) -> None:
         self._lock = Lock()
@@ -78,7 +78,7 @@ class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
             self._cache(update.topic_id_partition).update(update)
 
     def take_step(self, partition: TopicIdPartition, step: SegmentStep) -> bool:
-        """Do what an update does with a step that tells no custom metadata, for the replay of many.
+        """Do what an update does with a step without custom metadata, for the replay of many.
 
         Returns False, and nothing changed, if it may not follow: an update says whether that is a retry or an error.
         """
@@ -144,7 +144,7 @@ class InmemoryRemoteLogMetadataManager(RemoteLogMetadataManager):
         """Do nothing: what is in memory is there for every partition."""
 
     def on_stop_partitions(self, partitions: Collection[TopicIdPartition]) -> None:
-        """Do nothing: nobody else could tell it again."""
+        """Do nothing: there is no other source of the metadata."""
 
     def is_ready(self, partition: TopicIdPartition) -> bool:  # noqa: ARG002 - ready for every partition
         """Return True."""

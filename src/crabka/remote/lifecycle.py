@@ -1,7 +1,7 @@
 """How the states of remote segments and of partition deletions may follow each other (KIP-405).
 
 The tables are data: the checks below and the diagrams of docs/internals/tiering.md are made from them. A step that was
-taken already is legal and changes nothing, since whoever takes a step may have to ask for it twice.
+taken already is legal and changes nothing, since a step may have to be requested twice.
 """
 
 from __future__ import annotations
@@ -22,7 +22,7 @@ from crabka.remote.segments import (
     RemotePartitionDeleteState,
 )
 
-# From, to, and when. None is a segment that nobody knows.
+# From, to, and when. None is an unknown segment.
 SEGMENT_TRANSITIONS: Mapping[RemoteLogSegmentState | None, Mapping[RemoteLogSegmentState, str]] = {
     None: {
         RemoteLogSegmentState.COPY_SEGMENT_STARTED: "the leader is about to upload",
@@ -111,7 +111,7 @@ def require_segment_transition(
 
 
 def _is_retry(existing: RemoteLogSegmentMetadata, update: RemoteLogSegmentMetadataUpdate) -> bool:
-    """The same step, perhaps by another broker or at another time; it must not say anything new of the segment."""
+    """The same step, perhaps by another broker or at another time; it must not change the metadata of the segment."""
     return (
         update.state is existing.state
         and not _IS_FIRST_STATE[update.state]

@@ -1,6 +1,6 @@
-"""Listing what lies in a tier, for tools that compare it with its metadata or read it without.
+"""Listing the objects of a tier, for tools that compare it with its metadata or read it without.
 
-A storage may offer it; the broker never needs it.
+Optional for a storage; the broker does not need it.
 """
 
 from __future__ import annotations
@@ -10,7 +10,7 @@ from typing import NamedTuple, Protocol, runtime_checkable
 
 
 class TierObject(NamedTuple):
-    """One object. Names are as they are found: `layout` parses them and refuses those of strangers."""
+    """One object. Names are as found: `layout` parses them and refuses foreign ones."""
 
     partition_directory: str  # empty for what lies beside the partitions
     name: str
@@ -20,7 +20,7 @@ class TierObject(NamedTuple):
 
 @runtime_checkable
 class TierListing(Protocol):
-    """A storage that can say what it holds."""
+    """A storage that can list its objects."""
 
     def list_objects(self, prefix: str = "") -> Iterator[TierObject]:
         """Return the objects in partition directories whose names begin with `prefix`, in no particular order.

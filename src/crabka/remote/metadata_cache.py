@@ -88,7 +88,7 @@ class RemoteLogMetadataCache:
         return True
 
     def take_step(self, key: int, state: RemoteLogSegmentState, broker_id: int, event_timestamp_ms: int) -> bool:
-        """Do what `update` does with a step that tells no custom metadata, for the replay of many.
+        """Do what `update` does with a step without custom metadata, for the replay of many.
 
         Returns False, and nothing changed, if it may not follow: `update` says whether that is a retry or an error. The
         key is the number that is the segment's id.
@@ -100,7 +100,7 @@ class RemoteLogMetadataCache:
         return True
 
     def load(self, segments: Iterable[RemoteLogSegmentMetadata], highest_offsets: Mapping[int, int]) -> None:
-        """Take over what another cache had, in its order and without any check of transitions."""
+        """Load the content of another cache, in its order and without checks of transitions."""
         for segment in segments:
             self._put_in(segment.segment_id.id.int, segment)
         for epoch, offset in highest_offsets.items():
@@ -139,7 +139,7 @@ class RemoteLogMetadataCache:
     def _replace(self, before: RemoteLogSegmentMetadata, after: RemoteLogSegmentMetadata) -> None:
         # Not the equal number by which it was found: that would stay in memory beside this one.
         key = before.segment_id.id.int
-        # Taken out first, so that it comes behind all others.
+        # Removed first, so that it comes after all others.
         del self._segments[key]
         self._notices.pop(key, None)
         if before.state is _FINISHED:

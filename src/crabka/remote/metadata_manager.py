@@ -1,6 +1,6 @@
 """The port of the remote tier's metadata: which segments exist and what state they are in (KIP-405).
 
-Synchronous and thread-safe. Reads answer from memory; a change returns when it is stored and visible here.
+Synchronous and thread-safe. Reads return from memory; a change returns when it is stored and visible here.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 
 class RemoteLogMetadataManager(ABC):
-    """Keeps metadata of segments. What is not known is None or empty; what cannot be known yet is NotReadyError."""
+    """Keeps metadata of segments. Unknown is None or empty; not known yet is NotReadyError."""
 
     @abstractmethod
     def add_remote_log_segment_metadata(self, metadata: RemoteLogSegmentMetadata) -> None:
@@ -63,15 +63,15 @@ class RemoteLogMetadataManager(ABC):
     def on_partition_leadership_changes(
         self, leaders: Collection[TopicIdPartition], followers: Collection[TopicIdPartition]
     ) -> None:
-        """Learn that this node leads and follows these partitions from now on. Returns at once."""
+        """Note that this node leads and follows these partitions from now on. Returns at once."""
 
     @abstractmethod
     def on_stop_partitions(self, partitions: Collection[TopicIdPartition]) -> None:
-        """Learn that this node has no replica of these partitions any more. Returns at once."""
+        """Note that this node has no replica of these partitions any more. Returns at once."""
 
     @abstractmethod
     def is_ready(self, partition: TopicIdPartition) -> bool:
-        """Return whether reads of a partition answer with something else than NotReadyError."""
+        """Return whether reads of a partition succeed."""
 
     def close(self) -> None:  # noqa: B027 - nothing to close is fine
-        """Let go of connections and tasks."""
+        """Close connections and tasks."""

@@ -1,9 +1,8 @@
 """The storage of the remote tier as a node's settings name it (KIP-405).
 
 `remote.log.storage.manager.class.name` is a short name, the Java class that Kafka's own directory tier has, or a class
-of somebody else as `package.module:Class`. Such a class is a `RemoteStorageManager` that is made without arguments and
-then told its settings. Modules are imported when they are asked for, so that a node without a tier needs none of the
-libraries of object stores.
+of a third party as `package.module:Class`. Such a class is a `RemoteStorageManager` that is made without arguments and
+then configured. Modules are imported on demand, so that a node without a tier needs no libraries of object stores.
 """
 
 from __future__ import annotations

@@ -1,7 +1,4 @@
-"""What a tier alone says of the topics that it holds: enough to make a data dir from which a broker serves them.
-
-Values only. Who reads the tier fills them in; who writes data dirs takes them.
-"""
+"""What a tier alone shows of its topics: enough to make a data dir from which a broker serves them. Values only."""
 
 from __future__ import annotations
 
@@ -51,7 +48,7 @@ class RecoverableTopic:
 
 @dataclass(frozen=True, slots=True)
 class RecoveryPlan:
-    """All topics, and in words what of the tier was passed over."""
+    """All topics, and descriptions of what was ignored."""
 
     topics: tuple[RecoverableTopic, ...]
     ignored: tuple[str, ...] = field(default=())
@@ -60,7 +57,7 @@ class RecoveryPlan:
 def group_by_topic(
     partitions: Iterable[RecoverablePartition], partition_counts: Mapping[str, int]
 ) -> tuple[RecoverableTopic, ...]:
-    """Return the topics of partitions, ordered by name; `partition_counts` tells of more than the tier knows.
+    """Return the topics of partitions, ordered by name; `partition_counts` may name more partitions than the tier has.
 
     Raises ValueError for a count that is too small.
     """

@@ -1,9 +1,9 @@
-"""The notice that all segments of a partition are going, because its topic is not tiered any more (KIP-950). PURE.
+"""The notice that all segments of a partition are being removed, as its topic is not tiered any more (KIP-950). PURE.
 
-A topic may be tiered again while its segments from before are still being removed, by a broker that has not heard of it
-or has just been replaced. Nobody may rely on any of them then. So whoever removes them says so first, in the order of
-the metadata itself: by a segment without data, in an epoch that no log ever has. Other readers of the metadata see an
-upload that never mattered.
+A topic may be tiered again while its earlier segments are still being removed, by a broker that does not know it yet or
+has just been replaced. Then no broker may use any of them. So the removal is announced first, in the order of the
+metadata itself: by a segment without data, in an epoch that no log ever has. Other readers of the metadata see an
+abandoned upload.
 
 | state of the notice                       | means                                                          |
 |-------------------------------------------|----------------------------------------------------------------|
@@ -13,8 +13,8 @@ upload that never mattered.
 | DELETE_SEGMENT_STARTED, was committed     | still going: it was too late to withdraw it                    |
 | DELETE_SEGMENT_FINISHED                   | over: what is there now was added later                        |
 
-A notice that was withdrawn cannot be committed any more, and one that was committed says so to the end: which of the
-two came first is the same for all brokers. While a notice is active no segment can be added.
+A withdrawn notice cannot be committed any more, and a committed one stays committed: which of the two came first is the
+same for all brokers. While a notice is active no segment can be added.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ _STANDING: Final = (RemoteLogSegmentState.COPY_SEGMENT_STARTED, RemoteLogSegment
 def new_removal_notice(
     partition: TopicIdPartition, notice_id: uuid.UUID, *, broker_id: int, now_ms: int
 ) -> RemoteLogSegmentMetadata:
-    """Return the announcement that all segments of a partition are going."""
+    """Return the announcement that all segments of a partition are being removed."""
     return RemoteLogSegmentMetadata(
         segment_id=RemoteLogSegmentId(partition, notice_id),
         start_offset=0,
@@ -64,10 +64,10 @@ def is_removal_notice(segment: RemoteLogSegmentMetadata) -> bool:
 
 
 def is_committed_notice(segment: RemoteLogSegmentMetadata) -> bool:
-    """Return whether a notice says that segments are being removed, for sure."""
+    """Return whether a notice is committed: segments are being removed."""
     return is_removal_notice(segment) and segment.custom_metadata == COMMITTED
 
 
 def is_active_notice(segment: RemoteLogSegmentMetadata) -> bool:
-    """Return whether a notice keeps everybody from relying on segments of its partition."""
+    """Return whether a notice makes the segments of its partition unusable."""
     return is_removal_notice(segment) and (segment.state in _STANDING or segment.custom_metadata == COMMITTED)

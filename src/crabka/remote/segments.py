@@ -15,13 +15,13 @@ from crabka.formats.file_names import INDEX_SUFFIX, SNAPSHOT_SUFFIX, TIME_INDEX_
 from crabka.formats.object_names import LEADER_EPOCH_SUFFIX
 from crabka.ids import TopicPartition, uuid_to_text
 
-# A log can go on after it: the next offset still has eight bytes.
+# A log can continue after it: the next offset still fits eight bytes.
 LAST_OFFSET: Final = (1 << 63) - 2
 
 
 @dataclass(frozen=True, slots=True)
 class TopicIdPartition:
-    """A partition of a topic that may be deleted and created anew under its name: the id counts, not the name."""
+    """A partition of a topic that may be deleted and created again under its name: the id counts, not the name."""
 
     topic_id: uuid.UUID
     topic: str = field(compare=False)
@@ -70,7 +70,7 @@ class RemotePartitionDeleteState(IntEnum):
 
 @dataclass(frozen=True, slots=True)
 class CustomMetadata:
-    """What a storage wants to be told again when it is asked for the segment; opaque to everybody else."""
+    """What a storage wants back with each later call for the segment; opaque to others."""
 
     value: bytes
 
@@ -146,7 +146,7 @@ class SegmentDraft:
     """Metadata of a segment in the making, for the replay of many events: takes a fifth of the time.
 
     Fields of frozen dataclasses are slow to set. Here they are set in an object with the same slots, which then becomes
-    the real thing. Whoever makes one sets every field; nothing is checked.
+    the real thing. The caller sets every field; nothing is checked.
     """
 
     __slots__ = RemoteLogSegmentMetadata.__slots__
@@ -164,7 +164,7 @@ class SegmentDraft:
     txn_index_empty: bool
 
     def done(self) -> RemoteLogSegmentMetadata:
-        """Become the metadata; from now on nobody can change it."""
+        """Become the metadata, which is immutable."""
         self.__class__ = RemoteLogSegmentMetadata  # type: ignore[assignment] # the slots are the same
         return self  # type: ignore[return-value] # what it is now
 

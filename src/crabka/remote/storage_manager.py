@@ -36,7 +36,7 @@ class RemoteStorageManager(ABC):
     def fetch_log_segment(self, metadata: RemoteLogSegmentMetadata, start: int, end: int | None = None) -> Buffer:
         """Return bytes of the segment from position `start` to `end`, both included; no `end` means all the rest.
 
-        An end behind the segment is cut, a start at its end gives nothing. Raises InvalidRangeError for a start behind
+        An end after the segment is cut, a start at its end returns nothing. Raises InvalidRangeError for a start after
         the end or an end before the start, SegmentNotFoundError, RemoteBackendError.
         """
 
@@ -66,4 +66,4 @@ class RemoteStorageManager(ABC):
         return None
 
     def close(self) -> None:  # noqa: B027 - nothing to close is fine
-        """Let go of connections and threads."""
+        """Close connections and threads."""

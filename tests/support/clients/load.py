@@ -16,7 +16,7 @@ QUEUE_LIMIT = 2000
 
 
 class RecordedLoad:
-    """Sends increasing numbers to the partitions of a topic from its own thread until told to stop."""
+    """Sends increasing numbers to the partitions of a topic from its own thread until it is stopped."""
 
     def __init__(self, bootstrap: str, topic: str, partitions: int, settings: dict[str, object]) -> None:
         """Prepare the producer; nothing is sent before start()."""

@@ -62,7 +62,7 @@ class MetadataLoad:
         for number in itertools.count():
             name = f"short-lived-{number}"
             created = self._until_done(self._create, name)
-            # Once a broker tells of it, the topic is committed: nobody but the deletion can make it unknown again.
+            # Once a broker reports it, the topic is committed: only its deletion can make it unknown again.
             if not (created and self._is_told(name) and self._until_done(self._delete, name)):
                 return
 

@@ -174,7 +174,7 @@ class ClusterProcesses:
         return []
 
     def wait_in_sync(self, topics: Sequence[str], *, timeout_s: float = PATIENCE_S) -> None:
-        """Wait until in the eyes of every broker all replicas of the topics are in sync and all partitions led."""
+        """Wait until every broker reports that all replicas of the topics are in sync and all partitions led."""
 
         def whole(server: str) -> bool:
             states = self.partition_states(server, topics)
@@ -188,7 +188,7 @@ class ClusterProcesses:
             raise NodeError(f"{error}: {seen}") from None
 
     def quorum(self) -> QuorumDescription:
-        """What the quorum says of itself; raises CrabkaError if nobody knows."""
+        """Describe the quorum; raises CrabkaError if no node answers."""
         return describe_quorum(self.server_list)
 
     def active_controller(self) -> int:

@@ -2,7 +2,7 @@
 
 Each transaction takes what one call of the consumer gives, writes it to the same partition of the other topic and
 commits the positions with it. Whatever a transaction meets, it is aborted and begun again from what is committed; a
-producer that may not go on (fenced, or told so by the library) is replaced by a new one of the same name, as an
+producer that may not go on (fenced, or by an error of the library) is replaced by a new one of the same name, as an
 application does that is started again. So the copy must be equal to the original, record by record.
 
 librdkafka's send_offsets_to_transaction may wait without a limit when the node that coordinates the group goes
@@ -60,7 +60,7 @@ class TopicCopy:
         self.aborted_count = 0
 
     def step(self) -> None:
-        """Copy some records in one transaction; a failure is told and leaves everything as it was."""
+        """Copy some records in one transaction; a failure is reported and leaves everything as it was."""
         try:
             if self._producer is None:
                 self._producer = self._open_producer()

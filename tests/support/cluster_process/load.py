@@ -167,9 +167,9 @@ def check_numbers(where: str, sent: int, acknowledged: dict[int, int], found: di
     numbers = [found[offset] for offset in sorted(found)]
     lost = sorted(acknowledged.keys() - set(numbers))
     assert not lost, f"{where}: {len(lost)} of {len(acknowledged)} acknowledged records are not there: {lost[:5]}"
-    told = {number: offset for number, offset in acknowledged.items() if offset != UNTOLD}
-    moved = {number: offset for number, offset in told.items() if found.get(offset) != number}
-    assert not moved, f"{where}: {len(moved)} records are not at the offset that was told: {_some(moved)}"
+    reported = {number: offset for number, offset in acknowledged.items() if offset != UNTOLD}
+    moved = {number: offset for number, offset in reported.items() if found.get(offset) != number}
+    assert not moved, f"{where}: {len(moved)} records are not at the offset that was reported: {_some(moved)}"
     assert len(set(numbers)) == len(numbers), f"{where}: records are there twice: {_repeated(numbers)}"
     assert numbers == sorted(numbers), f"{where}: out of order: {_disorder(numbers)}"
     assert numbers == list(range(sent)), f"{where}: {len(numbers)} of {sent} records are there"

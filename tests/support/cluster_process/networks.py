@@ -138,7 +138,7 @@ class NamespaceNetwork:
         return f"{self._subnet}.{node_id}"
 
     def new_port(self) -> int:
-        """The next port: nobody else listens in these namespaces."""
+        """The next port: no other process listens in these namespaces."""
         return next(self._ports)
 
     def command_prefix(self, node_id: int) -> Sequence[str]:

@@ -25,7 +25,7 @@ SMALL_HEAP = ("-Xms128m", "-Xmx256m", "-XX:+UseSerialGC", "-XX:TieredStopAtLevel
 
 @dataclass(frozen=True, slots=True)
 class NodeSpec:
-    """Which node; `is_voter` is False for a controller that starts as observer and joins when it is told to."""
+    """Which node; `is_voter` is False for a controller that starts as observer and joins on request."""
 
     node_id: int
     is_broker: bool
@@ -116,7 +116,7 @@ class ClusterNode(NodeProcess):
         self.is_paused = False
 
     def is_serving(self) -> bool:
-        """Whether somebody accepts connections for the node."""
+        """Whether the port of the node accepts connections."""
         with contextlib.suppress(OSError), socket.create_connection(self._probed(), timeout=1):
             return True
         return False

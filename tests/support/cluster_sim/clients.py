@@ -98,7 +98,7 @@ class NumberingProducer:
         self._stopping.set()
 
     async def produce_forever(self) -> None:
-        """Write until told to finish, then wait for the answers, until cancelled."""
+        """Write until asked to finish, then wait for the answers, until cancelled."""
         async with self._desk.connect() as cluster:
             producer = Producer(cluster, IDEMPOTENT)
             try:
@@ -233,7 +233,7 @@ class OrderlyReader:
 
 
 class EndReader:
-    """Asks for the ends of partitions again and again: what was below an end once stays below it (KIP-207)."""
+    """Asks for the ends of partitions all the time: what was below an end once stays below it (KIP-207)."""
 
     def __init__(self, desk: ClientDesk, places: Sequence[TopicPartition]) -> None:
         self._desk = desk

@@ -110,7 +110,7 @@ class CopyScene:
                 self.trace.is_lenient = True
 
     async def settle(self) -> None:
-        """From now on nobody pauses or dies."""
+        """From now on no node pauses or dies."""
         self._calm.set()
         self._targets = [min(len(values) + COPIED_IN_CALM, RECORDS_PER_PARTITION) for values in self.seen]
         for copier in self.copiers:

@@ -1,4 +1,4 @@
-"""A client's way to whoever answers a request in a cluster: a coordinator of its group or transaction, or a leader."""
+"""The path of a client to the node that answers: a coordinator of its group or transaction, or a leader."""
 
 from __future__ import annotations
 

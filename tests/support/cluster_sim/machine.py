@@ -61,7 +61,7 @@ class Surroundings:
 
 
 class ProcessNetwork:
-    """The network port of one process: a dead one reaches nobody."""
+    """The network port of one process: a dead one reaches no peer."""
 
     def __init__(self, host: SimulatedHost, process: SimulatedProcess) -> None:
         self._host = host
@@ -98,7 +98,7 @@ class ClusterMachine:
         # The program of the running process; `node` is the same from when it serves.
         self.program: Node | None = None
         self.node: Node | None = None
-        # Why a start failed, for whoever waits for it.
+        # Why a start failed, for the waiting caller.
         self.failure: BaseException | None = None
         # Rises with every start.
         self.generation = 0

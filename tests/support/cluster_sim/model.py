@@ -23,7 +23,7 @@ class RecordLedger:
     """What is known of the records of one partition."""
 
     sent: dict[bytes, None] = field(default_factory=dict)
-    # Value -> offset, -1 where the answer only told that it is there.
+    # Value -> offset, -1 where the answer only said that it is there.
     acknowledged: dict[bytes, int] = field(default_factory=dict)
     # Records whose loss or repetition is excused.
     may_be_missing: set[bytes] = field(default_factory=set)
@@ -53,7 +53,7 @@ class TrustedReplicas:
     # Who ended uncleanly since it was last in sync, with the broker epoch of that life; and who lost data with that.
     ended: dict[int, int] = field(default_factory=dict)
     lossy: set[int] = field(default_factory=set)
-    # Whether nobody is left, so that what was written may be lost.
+    # Whether no replica is left, so that what was written may be lost.
     is_hopeless: bool = False
 
 
@@ -72,11 +72,11 @@ class ClusterModel:
     # -- records -------------------------------------------------------------------------------------------------
 
     def send(self, where: TopicPartition, value: bytes) -> None:
-        """A producer is about to write a value that nobody else writes."""
+        """A producer is about to write a unique value."""
         self.partitions[where].sent[value] = None
 
     def acknowledge(self, where: TopicPartition, value: bytes, offset: int, sent_s: float) -> None:
-        """A producer was told that its record is safe."""
+        """The record of a producer was acknowledged."""
         ledger = self.partitions[where]
         if ledger.has_lost_producers:
             ledger.has_lost_producers = False
@@ -111,7 +111,7 @@ class ClusterModel:
                 trusted = self.trusted[where]
                 if partition.leader in trusted.lossy and partition.leader in partition.isr:
                     self._judge_leader(where, partition.leader, image)
-                # With nobody in sync, whoever led last comes back as leader, with what it has.
+                # With no replica in sync, the last leader returns as leader, with what it has.
                 members = {*partition.isr, *partition.elr} or set(partition.last_known_elr)
                 for member in trusted.ended.keys() & set(partition.isr):
                     broker = image.cluster.brokers.get(member)
@@ -138,7 +138,7 @@ class ClusterModel:
             self._judge(where)
 
     def _judge_leader(self, where: TopicPartition, leader: int, image: MetadataImage) -> None:
-        """Excuse the election of whoever led last and has lost records since: nobody else was left."""
+        """Accept the election of the last leader, which has lost records since: no other replica was left."""
         trusted = self.trusted[where]
         if image.cluster.brokers[leader].epoch > trusted.ended[leader] and not trusted.is_hopeless:
             self._trace.note(f"{where} may lose records: {leader} leads again after a loss")
@@ -149,5 +149,5 @@ class ClusterModel:
         before = trusted.is_hopeless
         trusted.is_hopeless = trusted.members <= trusted.ended.keys() and bool(trusted.lossy & trusted.members)
         if trusted.is_hopeless and not before:
-            self._trace.note(f"{where} may lose records: nobody of {sorted(trusted.members)} is left")
+            self._trace.note(f"{where} may lose records: none of {sorted(trusted.members)} is left")
             self.partitions[where].excuse()

@@ -1,4 +1,4 @@
-"""What the nodes of a simulation log, told by process; the dead are not listened to."""
+"""What the nodes of a simulation log, by process; dead ones are ignored."""
 
 from __future__ import annotations
 

@@ -60,7 +60,7 @@ class Operator:
             await self._try("relocate", self._relocate)
 
     async def rescue_forever(self, leaderless: Callable[[], list[TopicPartition]]) -> None:
-        """Let anybody lead what has lost its records anyway: nobody else may ever be in sync again."""
+        """Let any replica lead what has lost its records anyway: no other may ever be in sync again."""
         while True:
             await asyncio.sleep(2)
             hopeless = leaderless()
@@ -88,7 +88,7 @@ class Operator:
         return f"{plan.name} is created"
 
     async def _pass(self, admin: Admin) -> str:
-        """Create or delete a topic that nobody reads."""
+        """Create or delete a topic without readers."""
         if self._passing and self._rng.random() < 0.6:
             name = self._passing.pop(0)
             await admin.delete_topics([name])

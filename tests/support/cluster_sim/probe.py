@@ -30,7 +30,7 @@ class ReplicaBatch(NamedTuple):
 
 
 class ActiveController(NamedTuple):
-    """Who leads the metadata quorum, in its own eyes."""
+    """The leader of the metadata quorum by its own state."""
 
     name: str
     epoch: int

@@ -1,6 +1,6 @@
 """A virtual-time loop that knows which simulated process each callback belongs to.
 
-A process is told by its context (contextvars): whatever its first task starts, schedules or waits for inherits it.
+A process is known by its context (contextvars): whatever its first task starts, schedules or waits for inherits it.
 So one process among many on a loop can be stopped as SIGSTOP does, with its tasks, timers, threads and sockets, while
 the others run on; and what a dead process left behind can be found.
 """

@@ -1,4 +1,4 @@
-"""Runs that are told instead of drawn: each leads a cluster into one corner, again and again."""
+"""Scripted runs instead of random ones: each leads a cluster into one corner, many times."""
 
 from __future__ import annotations
 
@@ -263,7 +263,7 @@ async def cut_power_of_all(world: ClusterWorld) -> None:
 
 
 async def move_coordinators(world: ClusterWorld) -> None:
-    """Kill who coordinates a transaction that is decided, before everybody was told."""
+    """Kill the coordinator of a decided transaction before all partitions have its markers."""
     _move_apart(world)
     for _ in range(3):
         await world.wait(lambda: _coordinator_of_decided(world) is not None, HEALING_S, "a transaction is decided")

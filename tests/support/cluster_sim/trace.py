@@ -8,12 +8,12 @@ from tests.support.power_loss.trace import BrokenInvariantError, Trace
 
 
 class ClusterTrace(Trace):
-    """A trace that somebody may listen to."""
+    """A trace with an optional listener."""
 
     def __init__(self, now_s: Callable[[], float], listener: Callable[[str], None] | None = None) -> None:
         super().__init__(now_s)
         self._listener = listener
-        # The first that broke: whoever found out may have nobody to tell.
+        # The first violation: the task that found it may have no caller to report it to.
         self.broken: BrokenInvariantError | None = None
 
     def note(self, event: str) -> None:

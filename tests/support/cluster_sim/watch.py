@@ -25,7 +25,7 @@ ACKNOWLEDGED = "acknowledged records are on every member of the ISR"
 EPOCHS = "leader epochs rise within a log"
 ALIVE = "nodes start and stay alive"
 PLACES = "the metadata know in which log dir a replica lies"
-WAITING = "whoever waits has something to wait for"
+WAITING = "every wait has something to wait for"
 SMALL_STEP_S = 0.04
 LARGE_STEP_S = 2.0
 
@@ -41,7 +41,7 @@ class CommittedEnd:
 
 
 class ClusterWatch:
-    """Looks again and again."""
+    """Looks at every interval."""
 
     def __init__(
         self, machines: list[ClusterMachine], probe: ClusterProbe, model: ClusterModel, trace: ClusterTrace
@@ -122,7 +122,7 @@ class ClusterWatch:
             self._require(False, PLACES, where)
 
     def check_acknowledged(self, where: TopicPartition, value: bytes, offset: int) -> None:
-        """A producer was told that a record is safe: then everybody in the ISR has it."""
+        """A record was acknowledged: then every replica of the ISR has it."""
         image = self._probe.image
         if offset < 0 or self._model.is_excused(where) or not self._exists(image, *where):
             return
@@ -137,7 +137,7 @@ class ClusterWatch:
     # -- one by one ----------------------------------------------------------------------------------------------
 
     def check_nodes(self) -> None:
-        """Nobody gave up. Raises BrokenInvariantError."""
+        """No client gave up. Raises BrokenInvariantError."""
         for machine in self._machines:
             self._require(machine.failure is None, ALIVE, f"{machine.name}: {machine.failure!r}")
             node = machine.node

@@ -169,7 +169,7 @@ class ClusterWorld:
         self.watch.look_deep()
 
     def _hopeless(self) -> list[TopicPartition]:
-        """Return the partitions that nobody leads and whose records may be lost."""
+        """Return the partitions without a leader whose records may be lost."""
         return [
             TopicPartition(topic, index)
             for topic, index, partition in partitions_of(self.probe.image)
@@ -206,7 +206,7 @@ class ClusterWorld:
             await asyncio.sleep(0.05)
 
     def raise_failures(self) -> None:
-        """Raise what broke where nobody waited for it."""
+        """Raise errors of tasks without a caller."""
         if self.trace.broken is not None:
             raise self.trace.broken
         self.watch.check_nodes()
@@ -279,7 +279,7 @@ class ClusterWorld:
                 broken.__cause__ = error
 
     def _check_equal(self) -> None:
-        """With everybody in sync and nobody writing, all replicas of a partition are the same, byte by byte."""
+        """With all replicas in sync and no writer, all replicas of a partition are the same, byte by byte."""
         contents: dict[tuple[str, int], tuple[str, list[ReplicaBatch]]] = {}
         for machine, partition in self.probe.replicas():
             place = (partition.topic, partition.index)

@@ -188,7 +188,7 @@ class CrabkaCluster(ClusterOfProcesses):
         stop_processes(find_homes(str(self.directory)), timeout_seconds=0)
 
     def said(self) -> dict[str, str]:
-        """What the demo has told programs so far."""
+        """What the demo has printed for programs so far."""
         lines = self._out.read_text().splitlines(keepends=True)
         return dict(line.strip().split("=", 1) for line in lines if line.endswith("\n"))
 

@@ -14,7 +14,7 @@ from tests.support.power_loss.machine import Machine
 
 JOINING = 0
 LEAVING = -1
-# The last is told when the group went back to the classic protocol without this member: its application starts anew.
+# The last is returned when the group went back to the classic protocol without this member, which then starts anew.
 LOST = (ErrorCode.fenced_member_epoch, ErrorCode.unknown_member_id, ErrorCode.group_id_not_found)
 
 
@@ -29,11 +29,11 @@ class ReconcilingMember(Member):
         self._names = {topic_id: topic for topic, topic_id in topics.items()}
         self.member_id = str(uuid.UUID(int=self.rng.getrandbits(128)))
         self.epoch = JOINING
-        # Whether the coordinator must be told everything: after an error it may have missed what was said.
+        # Whether the coordinator must receive everything: after an error it may have missed what was said.
         self._says_all = True
 
     async def keep_up(self) -> None:
-        """Heartbeat until there is nothing to be told."""
+        """Heartbeat until nothing is left to report."""
         while True:
             before = set(self.assigned)
             answer = await self._heartbeat()

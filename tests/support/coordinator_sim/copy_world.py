@@ -20,7 +20,7 @@ INPUT = "in"
 PARTITIONS = 3
 GROUP_ID = "copy"
 READER = FetcherSettings(offset_reset=OffsetReset.EARLIEST, read_committed=True, max_wait_ms=200)
-# Long enough for time-outs of transactions that were left open, again and again.
+# Long enough for time-outs of transactions that were left open, many times.
 PATIENCE_S = 4 * REST_S
 
 

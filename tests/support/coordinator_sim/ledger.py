@@ -37,7 +37,7 @@ class Ledger:
         self.claims = 0
 
     def claim(self, owner: Owner, places: Iterable[Place]) -> None:
-        """A member was told to own these; whoever owned one before must have let go, or be out of time."""
+        """A member received these partitions; the owner before must have released them, or have timed out."""
         for place in places:
             key = (owner.group_id, place)
             other = self._owners.get(key)
@@ -59,7 +59,7 @@ class Ledger:
         owner.owned.difference_update(places)
 
     def note_commit(self, group_id: str, place: Place, offset: int, *, acknowledged: bool) -> None:
-        """A member is about to commit, or was told that it has."""
+        """A member is about to commit, or its commit was acknowledged."""
         key = (group_id, place)
         self._attempted[key] = max(self._attempted[key], offset)
         if acknowledged:
@@ -70,7 +70,7 @@ class Ledger:
         return self._acknowledged[group_id, place]
 
     def check_committed(self, group_id: str, place: Place, offset: int, at_least: int) -> None:
-        """A member was told a committed offset; `at_least` was acknowledged when it asked."""
+        """A member received a committed offset; `at_least` was acknowledged when it asked."""
         self._trace.require(
             at_least <= offset <= self._attempted[group_id, place],
             "commits are kept and never go back",

@@ -107,7 +107,7 @@ class Member(ABC):
         self.assigned -= set(places)
 
     async def committed(self, places: Collection[Place]) -> dict[Place, int]:
-        """Ask until the committed offsets are told; 0 where there is none."""
+        """Ask until the committed offsets are known; 0 where there is none."""
         while places:
             at_least = {place: self.ledger.acknowledged(self.group_id, place) for place in places}
             try:

@@ -24,7 +24,7 @@ else:
     Base = object
 
 NODE_ID = 1
-NOBODY = -1
+NO_LEADER = -1
 LONG_S = 8.0
 
 
@@ -121,7 +121,7 @@ class MovingPartitions(Base):
                 case 1:
                     await self._lead(lagging, NODE_ID)
                 case _:
-                    await self._lead(lagging, NOBODY)
+                    await self._lead(lagging, NO_LEADER)
                     await asyncio.sleep(self.rng.uniform(0, 2))
                     if self.rng.random() < 0.7:
                         lagging.cut()
@@ -134,9 +134,9 @@ class MovingPartitions(Base):
         assert node.controller is not None
         self.trace.note(f"{partition.topic}-{partition.index} is led by {leader}")
         self.moves += 1
-        # A leader is always in sync; a power cut may have left nobody there.
+        # A leader is always in sync; a power cut may have left no replica there.
         in_sync: dict[str, Any] = (
-            {} if leader == NOBODY else {"isr": (leader,), "eligible_leader_replicas": (), "last_known_elr": ()}
+            {} if leader == NO_LEADER else {"isr": (leader,), "eligible_leader_replicas": (), "last_known_elr": ()}
         )
         record = PartitionChangeRecord(
             partition_id=partition.index, topic_id=partition.topic_id, leader=leader, **in_sync

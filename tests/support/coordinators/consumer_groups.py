@@ -57,7 +57,7 @@ def keep_consumer_group(node: SimNode, group_id: str, *member_ids: str) -> Consu
 
 
 class ConsumerCore:
-    """A core with its answers and the log of its records, storing at once unless told otherwise."""
+    """A core with its answers and the log of its records, storing at once by default."""
 
     def __init__(self, catalog: TopicCatalog | None = None, settings: ConsumerSettings = SETTINGS) -> None:
         self.catalog = catalog if catalog is not None else catalog_of(t=4)

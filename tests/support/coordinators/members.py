@@ -39,13 +39,13 @@ def subscription(*topics: str, owned: dict[str, list[int]] | None = None) -> byt
 
     version, no_user_data = b"\0\1", b"\xff\xff\xff\xff"
     names = len(topics).to_bytes(4) + b"".join(map(text, topics))
-    told = owned or {}
-    partitions = len(told).to_bytes(4) + b"".join(text(name) + numbers(each) for name, each in told.items())
+    reported = owned or {}
+    partitions = len(reported).to_bytes(4) + b"".join(text(name) + numbers(each) for name, each in reported.items())
     return version + names + no_user_data + partitions
 
 
 class CoreDriver:
-    """A core with its answers, storing everything at once unless told otherwise."""
+    """A core with its answers, storing everything at once by default."""
 
     def __init__(self, **settings: int) -> None:
         self.group = ClassicGroup(Membership("g", ClassicSettings(**{"initial_rebalance_delay_ms": 0, **settings}), 0))

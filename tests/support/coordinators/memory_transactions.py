@@ -49,7 +49,7 @@ class MemoryTransactions:
         self.committed_values: dict[TopicPartition, list[bytes | None]] = {}
         self.ends: list[bool] = []
         self.lose_answers: dict[ApiKey, int] = {}
-        # How often a group is told that the offset of a partition is not settled yet.
+        # How often a group is answered that the offset of a partition is not settled yet.
         self.unstable_answers: dict[TopicPartition, int] = {}
         cluster.gatekeeper = self._may_append
         for broker_id, broker in cluster.brokers.items():

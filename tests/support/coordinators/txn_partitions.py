@@ -26,7 +26,7 @@ class Asked(NamedTuple):
 
 
 class FakeCoordinator:
-    """Knows which partitions belong to transactions, and answers as it is told."""
+    """Knows which partitions belong to transactions, and answers as the test sets it."""
 
     def __init__(self) -> None:
         self.asked: list[Asked] = []

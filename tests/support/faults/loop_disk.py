@@ -1,4 +1,4 @@
-"""A small ext4 in a file, which turns read-only while somebody writes to it, as after an error of a disk."""
+"""A small ext4 in a file, which turns read-only while a process writes to it, as after an error of a disk."""
 
 from __future__ import annotations
 
@@ -51,7 +51,7 @@ class LoopDisk:
         self._fault().write_text("1")
 
     def mend(self) -> None:
-        """Check it and mount it again, as somebody would who has changed the cable. Nobody has files open there."""
+        """Check it and mount it again, as after a repair. No process may have files open there."""
         self.unmount()
         # 1 says that errors were corrected.
         _run("fsck.ext4", "-y", str(self._image), good=(0, 1))

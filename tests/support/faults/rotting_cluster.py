@@ -173,7 +173,7 @@ class RottingCluster:
         return list(flips.values())
 
     def restore_tier(self, flips: list[Flip], said: str) -> None:
-        """Count which flips of objects were reported, and put the objects back: nobody writes them anew.
+        """Count which flips of objects were reported, and put the objects back, since they are not written again.
 
         A byte stays as it is that no reader wanted, because the records are in local logs or the index in a cache.
         """

@@ -68,7 +68,7 @@ def jvm_jars() -> Path:
 
 
 def _archive_classes(jars: Path) -> None:
-    """Write CLASS_ARCHIVE from a run of an admin tool against nobody; without it tools only start more slowly."""
+    """Write CLASS_ARCHIVE from a run of an admin tool without a broker; without it tools only start more slowly."""
     hasty = CACHE / "hasty.properties"
     hasty.write_text("default.api.timeout.ms=500\nrequest.timeout.ms=400\n")
     CLASS_ARCHIVE.unlink(missing_ok=True)

@@ -64,7 +64,7 @@ def run_shared(tool: str, arguments: Sequence[str], java: Sequence[str], timeout
 
 @functools.cache
 def _server(java: tuple[str, ...]) -> tuple[int, subprocess.Popen[bytes]]:
-    """Start the server; its output goes to a file that is told if it does not come up."""
+    """Start the server; its output goes to a file that is named if it does not start."""
     port = free_port()
     with tempfile.TemporaryFile() as output:
         command = [*java, str(SOURCE), str(port), str(os.getpid())]

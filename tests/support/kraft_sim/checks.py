@@ -106,7 +106,7 @@ class QuorumChecks:
         for offset in range(max(replica.high_watermark, log.start_offset), high_watermark):
             self._commit(replica, offset, log.entry(offset))
         if high_watermark > len(self.committed):
-            raise BrokenQuorumError(COMMITTED_EQUAL, f"{replica.key} has a snapshot of what nobody committed")
+            raise BrokenQuorumError(COMMITTED_EQUAL, f"{replica.key} has a snapshot of uncommitted records")
         if core.is_leader:
             self._check_majority(replica, replicas, high_watermark)
         replica.high_watermark = high_watermark
@@ -144,7 +144,7 @@ class QuorumChecks:
 
 
 def _same_voters(before: VoterSet, after: VoterSet) -> bool:
-    """Whether nobody came or went; the upgrade to kraft.version 1 gives directory ids to the voters that there are."""
+    """Whether no voter joined or left; the upgrade to kraft.version 1 gives directory ids to the voters."""
     return before.ids == after.ids and all(before.is_voter(node.key) for node in after.nodes)
 
 

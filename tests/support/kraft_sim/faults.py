@@ -137,7 +137,7 @@ class Faults:
         world.trace.note(f"{sorted(some)} cut off{'' if both_ways else ' one way'}")
 
     def _isolate_leaders(self) -> None:
-        """Whoever believes to lead is alone with what clients give it."""
+        """A node that believes to lead is cut off, with what clients give it."""
         self._append()
         for replica in self._leaders():
             node_id = replica.key.node_id

@@ -88,7 +88,7 @@ class SimulatedLinks:
         core = source.core
         if action is None or core is None or not isinstance(action.request, MetadataFetchRequest):
             return
-        require(action.to.node_id < 0 or action.to.node_id == target_id, "a refused dial to somebody else")
+        require(action.to.node_id < 0 or action.to.node_id == target_id, "a refused dial to another node")
         if core.leader.leader_id == target_id:
             # The second round of dials.
             self._world.later(20.0, lambda: self._still_refused(source, question[1], target_id))

@@ -87,7 +87,7 @@ def commit_earlier_epochs_by_counting(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def count_observers(monkeypatch: pytest.MonkeyPatch) -> None:
-    """The high watermark counts whoever is furthest, voter or not."""
+    """The high watermark counts the furthest replica, voter or not."""
     honest = LeaderRole.majority_offset
 
     def generous(role: LeaderRole, own_end_offset: int) -> int:
@@ -127,7 +127,7 @@ def lead_without_a_real_vote(monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def vote_for_a_shorter_log(monkeypatch: pytest.MonkeyPatch) -> None:
-    """A vote goes to whoever asks first."""
+    """A vote goes to the first candidate."""
 
     def careless(state: CoreState, request: VoteRequest) -> bool:
         if isinstance(state.role, LeaderRole):

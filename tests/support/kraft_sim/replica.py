@@ -86,7 +86,7 @@ class SimulatedReplica:
         self.core: KraftCore | None = None
         self.incarnation = 0
         self.high_watermark = 0
-        # The highest epoch that any peer was told by this replica.
+        # The highest epoch that this replica sent to a peer.
         self.told_epoch = 0
         self.clock_rate = world.rng.uniform(0.9, 1.1)
         self.clock_offset_ms = world.rng.randrange(1000)

@@ -28,7 +28,7 @@ class QuorumTrace:
         self._add("    ", text)
 
     def event(self, replica: SimulatedReplica, event: Event) -> None:
-        """A replica takes an event; its text is only made if somebody reads it."""
+        """A replica takes an event; its text is only made if there is a listener."""
         if self._listener is not None:
             what: object = event
             if isinstance(event, RequestReceived):

@@ -54,7 +54,7 @@ class KraftWorld:
         # How many entries a fetch brings: one by one, commits happen at every place in the log.
         self.fetched_entries = self.rng.choice([1, 6])
         self.hosts_move = self.rng.random() < 0.3
-        # In every tenth world controllers join by themselves, also after somebody removed them.
+        # In every tenth world controllers join by themselves, also after they were removed.
         self.auto_join = seed % 10 == 9
         # In two of ten worlds disks lose what was durable, in others a stranger sends wild numbers.
         self.has_rot = seed % 10 in (0, 6)

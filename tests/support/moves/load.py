@@ -107,7 +107,7 @@ def check_copy(node: NodeProcess) -> None:
 
 
 def check_loads(node: NodeProcess, loads: Iterable[SequencedLoad]) -> None:
-    """Everything that was acknowledged is there once, in order, at the offsets that were told."""
+    """Everything that was acknowledged is there once, in order, at the offsets that were reported."""
     admin = AdminClient({"bootstrap.servers": node.bootstrap_servers, "log_level": 0})
     stored = read_committed(admin, node.bootstrap_servers, ORIGINAL, 1)
     for load in loads:

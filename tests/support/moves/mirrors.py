@@ -17,7 +17,7 @@ class Mirror:
     """A log with small segments and its copy."""
 
     def __init__(self, *, config: TopicConfig = SMALL_SEGMENTS, disk: MemoryFileSystem | None = None) -> None:
-        """A disk is given by whoever goes on with what an earlier one left."""
+        """A disk is passed to continue with what an earlier run left."""
         self.memory = disk or MemoryFileSystem()
         for path in (LOG_DIR, TARGET_DIR):
             self.memory.makedirs(path)

@@ -11,7 +11,7 @@ from crabka.metadata.requests import Outcome
 from crabka.protocol.apis import ApiKey
 from tests.support.nodes.sim_node import SimNode, build
 
-NOBODY = -1
+NO_LEADER = -1
 
 
 class HeldWatermark:
@@ -61,7 +61,7 @@ class Posted:
     def answer(self) -> Any:
         """Return the answer, which has to come now."""
         self._node.advance(20)
-        assert self.is_answered, "nobody answered"
+        assert self.is_answered, "no answer"
         return self._node.run(self._client.response(self._api_key, self._version))[1]
 
 

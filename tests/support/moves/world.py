@@ -1,8 +1,8 @@
 """A broker's logs in several dirs under random moves, crashes and failing disks, and a model of what must survive.
 
 Real are the log manager, the publisher of metadata, the partition and everything that moves it; the controller is a
-place that remembers what it was told, whatever happens to the node. One partition is enough: what is tested is what
-becomes of its copies.
+place that remembers what was reported to it, whatever happens to the node. One partition is enough: the test follows
+its copies.
 """
 
 from __future__ import annotations
@@ -250,7 +250,7 @@ class MoveNode:
             return
         self.threads.kill()
         while tasks := asyncio.all_tasks(self.loop):
-            # Again and again: some wait, when they are cancelled, for threads that are no more.
+            # Several times: some wait, when they are cancelled, for threads that are no more.
             for task in tasks:
                 task.cancel()
             self.run(asyncio.sleep(0.001))

@@ -88,9 +88,9 @@ class ToyLeader:
         is_idle = True
         for target in plan.targets:
             row = self._row(types, target)
-            told = (target.known_high_watermark, target.known_log_start)
+            reported = (target.known_high_watermark, target.known_log_start)
             says_nothing = not row.records and row.error_code is ErrorCode.none and row.diverging_epoch.epoch < 0
-            if plan.incremental and says_nothing and told == (row.high_watermark, row.log_start_offset):
+            if plan.incremental and says_nothing and reported == (row.high_watermark, row.log_start_offset):
                 continue
             is_idle = False
             target.known_high_watermark, target.known_log_start = row.high_watermark, row.log_start_offset

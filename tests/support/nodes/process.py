@@ -44,7 +44,7 @@ def wait_until(
 
 
 def accepts_connections(port: int) -> bool:
-    """Whether somebody listens on the port of 127.0.0.1."""
+    """Whether a process listens on the port of 127.0.0.1."""
     with contextlib.suppress(OSError), socket.create_connection(("127.0.0.1", port), timeout=1):
         return True
     return False

@@ -53,7 +53,7 @@ class Author:
     async def send(
         self, producer: Producer, topic: str, topic_id: uuid.UUID, partition: int
     ) -> asyncio.Future[RecordMetadata]:
-        """Send a record that nobody else sends."""
+        """Send a unique record."""
         self._count += 1
         value = b"%s:%d:%s" % (self._name.encode(), self._count, b"x" * self._rng.randrange(LARGEST_PADDING))
         self._model.sent.add(value)
@@ -88,7 +88,7 @@ async def produce_forever(machine: Machine, model: Model, author: Author, settin
 
 
 async def read_forever(machine: Machine, model: Model) -> None:
-    """Read the lasting topics from the start, again and again; what is served twice must be the same."""
+    """Read the lasting topics from the start, many times; what is served twice must be the same."""
     settings = FetcherSettings(offset_reset=OffsetReset.EARLIEST, partition_max_bytes=4000, max_wait_ms=100)
     rng = random.Random(machine.rng.getrandbits(64))
     while True:

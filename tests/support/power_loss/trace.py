@@ -1,4 +1,4 @@
-"""The story of a simulated run, told when an invariant breaks."""
+"""The trace of a simulated run, printed when an invariant breaks."""
 
 from __future__ import annotations
 

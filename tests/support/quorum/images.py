@@ -45,7 +45,7 @@ def registration(node_id: int, log_dirs: Sequence[uuid.UUID] = (), rack: str | N
 
 
 def register_broker(image: MetadataImage, application: BrokerApplication, *, broker_epoch: int) -> Outcome[int]:
-    """Register a broker that nobody has heard of for long; its incarnation is always a new one."""
+    """Register a broker whose session has expired; its incarnation is always a new one."""
     said = replace(application, incarnation_id=uuid.UUID(int=(broker_epoch << 64) + application.broker_id))
     terms = RegistrationTerms(cluster_id="cluster", next_offset=broker_epoch, has_live_session=False)
     return admit_broker(image, said, terms)

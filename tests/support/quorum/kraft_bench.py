@@ -123,7 +123,7 @@ class CoreBench:
         return self.core.role
 
     def step(self, event: Event) -> list[Action]:
-        """Step an event and what follows from it; return all actions, those inside PersistElection behind it."""
+        """Step an event and what follows from it; return all actions, those inside PersistElection after it."""
         self.actions = []
         events: deque[Event] = deque([event])
         while events:

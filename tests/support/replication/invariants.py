@@ -38,7 +38,7 @@ def check_partition(partition: PartitionImage) -> None:
     check(len(isr) == len(partition.isr) and isr <= replicas, "ISR within replicas", partition)
     check(elr <= replicas and not elr & isr, "ELR apart from ISR", partition)
     check(partition.leader == NO_LEADER or partition.leader in isr, "leader in ISR", partition)
-    check(bool(isr) or partition.leader == NO_LEADER, "nobody leads without ISR", partition)
+    check(bool(isr) or partition.leader == NO_LEADER, "no leader without ISR", partition)
     check(len(partition.directories) == len(partition.replicas), "a directory per replica", partition)
     check(set(partition.adding) | set(partition.removing) <= replicas, "reassignment within replicas", partition)
     if partition.leader_recovery_state == RECOVERING:

@@ -88,7 +88,7 @@ class AlterExchange:
 
 
 class ModelNode:
-    """One broker. It knows the metadata that it was told last, and nothing else."""
+    """One broker. It knows the metadata that it received last, and nothing else."""
 
     def __init__(self, node_id: int, limits: ReplicationLimits, image: MetadataImage) -> None:
         self.node_id = node_id
@@ -97,7 +97,7 @@ class ModelNode:
         self.log = ToyLog()
         self.is_running = True
         self.wants_stop = False
-        # Of the last run if it ended cleanly, else -1; told when it registers.
+        # Of the last run if it ended cleanly, else -1; sent when it registers.
         self.clean_epoch = -1
         self.leading: LeaderReplication | None = None
         self.following: FollowerFetching | None = None

@@ -173,9 +173,9 @@ class ReplicationWorld:
         elif node.leading is None:
             node.alter = None
         else:
-            fate = node.leading.isr_state.answered(exchange.proposal, exchange.error_code, exchange.partition)
+            decision = node.leading.isr_state.answered(exchange.proposal, exchange.error_code, exchange.partition)
             exchange.error_code = exchange.partition = None
-            if fate is not ProposalFate.RETRY:
+            if decision is not ProposalFate.RETRY:
                 node.alter = None
             node.advance(self.now_ms)
 

@@ -63,7 +63,7 @@ class PlannedTopic:
 
 @st.composite
 def topic_plans(draw: st.DrawFn) -> PlannedTopic:
-    """Draw a topic; compaction refuses records without keys, and nobody deletes the start of what it keeps."""
+    """Draw a topic; compaction refuses records without keys, and DeleteRecords is not used with it."""
     kind = draw(st.sampled_from(list(TopicKind)))
     keys: st.SearchStrategy[bytes | None] = st.sampled_from([b"k%d" % number for number in range(4)])
     if kind is not TopicKind.COMPACTED:

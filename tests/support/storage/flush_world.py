@@ -146,7 +146,7 @@ class FlushWorld:
                 self.is_cleaning = False
 
     async def flush_now(self) -> None:
-        """Flush the log for somebody who waits for it."""
+        """Flush the log for a caller that waits for it."""
         end_offset, truncations = self.log.log_end_offset, self.log.cleaning.truncation_count
         await self.logs.flush_log(self.log)
         if truncations == self.log.cleaning.truncation_count:

@@ -62,7 +62,7 @@ class ReplicaWorld:
 
 
 class LedPartition:
-    """A partition that node 1 hosts, and leads unless told otherwise."""
+    """A partition that node 1 hosts, and leads by default."""
 
     def __init__(self, image: PartitionImage | None = None, *, min_isr: int = 1) -> None:
         self.world = ReplicaWorld()

@@ -13,7 +13,7 @@ EMPTY_SNAPSHOT = encode_snapshot([])
 
 
 def tiered_config(**settings: object) -> TopicConfig:
-    """Return settings of a tiered topic: two records of `filled_log` in a segment, kept for ever unless told."""
+    """Return settings of a tiered topic: two records of `filled_log` in a segment, kept for ever by default."""
     defaults: dict[str, object] = {
         "internal_segment_bytes": SEGMENT_BYTES,
         "remote_storage_enable": True,

@@ -134,6 +134,7 @@ def word_counts(root: Path) -> Counts:
 
 COUNTED = [
     Counted("INHERITANCE", inheritance_counts, allowances.INHERITANCE),
+    Counted("FOLDERS", folder_sizes, allowances.FOLDERS),
     Counted("FORMATS", format_counts, allowances.FORMATS),
     Counted("WORDS", word_counts, allowances.WORDS),
 ]

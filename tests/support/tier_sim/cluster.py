@@ -144,7 +144,7 @@ class TierCluster:
 
     @property
     def leader(self) -> TierNode | None:
-        """Who leads, None if nobody does, or not yet."""
+        """The leader; None if there is none, or not yet."""
         return None if self.leader_id is None or self.is_settling else self.nodes[self.leader_id]
 
     @property
@@ -251,7 +251,7 @@ class TierCluster:
                 self.nodes[node_id].follow(self.leader_id, self.leader_epoch)
 
     def on_crashed(self, node: TierNode) -> None:
-        """Learn that a node died: it leaves the ISR unless nobody else is in it."""
+        """Learn that a node died: it leaves the ISR unless it is the last one."""
         self.zombies.discard(node.node_id)
         if self.isr - {node.node_id}:
             self.isr.discard(node.node_id)
@@ -346,7 +346,7 @@ class TierCluster:
     # -- what must hold at any time ------------------------------------------------------------------------------
 
     def observe(self, node: TierNode) -> None:
-        """Check that what a log lost at its start was lost by right; nobody is owed that any more."""
+        """Check that what a log lost at its start was lost by right; it is no longer required."""
         if node.partition is None or node.partition.topic_id != self.topic_id:
             return
         self.note_forsaken()
@@ -371,7 +371,7 @@ class TierCluster:
             is_old = bool(times) and batch.newest_ms <= now_ms - min(times)
             if not is_old and batch.last_offset >= self.forsaken_start:
                 raise ViolationError(
-                    f"node {node.node_id} begins at {node.log.log_start_offset} and nobody may delete offset "
+                    f"node {node.node_id} starts at {node.log.log_start_offset} and no leader could delete offset "
                     f"{batch.base_offset}, with {left} bytes left and limits of {times} ms, {sizes} bytes"
                 )
 
@@ -397,7 +397,7 @@ class TierCluster:
                 self._seen.add(segment.segment_id)
                 for batch in batches_in(bytes(self.store.fetch_log_segment(segment, 0))):
                     if self.model.written.get(batch.key) != batch:
-                        raise ViolationError(f"{segment.segment_id} has what nobody wrote at {batch.base_offset}")
+                        raise ViolationError(f"{segment.segment_id} has what was never written at {batch.base_offset}")
                     if batch.key not in self.model.committed:
                         raise ViolationError(f"{segment.segment_id} has {batch.key}, which was never committed")
 

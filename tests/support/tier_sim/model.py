@@ -69,7 +69,7 @@ class TopicModel:
         # What consumers can rely on now, by offset.
         self.history: list[WrittenBatch] = []
         self.owed: set[tuple[int, int]] = set()
-        # What somebody had the right to delete; it may come back after an unclean election, but nobody relies on it.
+        # What a leader was allowed to delete; it may come back after an unclean election, but is not required.
         self._deleted: set[tuple[int, int]] = set()
 
     @property

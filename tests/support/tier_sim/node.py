@@ -1,4 +1,4 @@
-"""A broker of the simulation: real logs on a disk of its own, real tiering, real reads; who leads is told by the world.
+"""A broker of the simulation: real logs on a disk of its own, real tiering, real reads; the world says who leads.
 
 A node outlives its runs: `start` begins one on what the disk holds, `crash` ends it and takes what was not durable.
 Followers fetch by the real rules of followers from the log of the leader, without a network between them.

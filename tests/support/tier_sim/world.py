@@ -121,7 +121,7 @@ class TierHistoryWorld:
     # -- clients -------------------------------------------------------------------------------------------------
 
     async def produce(self) -> None:
-        """Append a few batches to the leader, or to somebody who believes to be it."""
+        """Append a few batches to the leader, or to a node that believes to lead."""
         for _ in range(self.rng.randrange(1, 12)):
             node = self._believer()
             if node is None:
@@ -294,7 +294,7 @@ class TierHistoryWorld:
         self.cluster.end_zombies()
 
     async def move_owner(self) -> None:
-        """Let another node look after what nobody leads."""
+        """Let another node own partitions without a leader."""
         self.cluster.owner = self.rng.choice(NODE_IDS)
 
     # -- the tier ------------------------------------------------------------------------------------------------

@@ -154,7 +154,7 @@ class TierWorld:
         loop: VirtualTimeLoop | None = None,
         topic_id: uuid.UUID = TIERED_TOPIC_ID,
     ) -> None:
-        """With the loop of somebody else everything but `run` and what calls it may be used."""
+        """With a loop of the caller everything but `run` and its callers may be used."""
         self.loop = VirtualTimeLoop() if loop is None else loop
         self._owns_loop = loop is None
         self.topic_id_partition = TopicIdPartition(topic_id, *TOPIC_PARTITION)
@@ -225,7 +225,7 @@ class TierWorld:
     # -- reading -------------------------------------------------------------------------------------------------
 
     def wanted(self, offset: int, **limits: Any) -> RemoteFetch:
-        """Return what a consumer wants that may read everything, unless told otherwise."""
+        """Return what a consumer wants that may read everything, by default."""
         defaults = {
             "max_bytes": 1 << 20,
             "upper_offset": self.log.high_watermark,
@@ -321,7 +321,7 @@ class NodeTier:
         return hosted.log.local_log_start_offset
 
     def hold(self) -> HeldThreads:
-        """Let the store answer from now on only when told to."""
+        """Let the store answer from now on only on command."""
         threads = HeldThreads()
         self.reads._tools.pool._threads = threads
         return threads

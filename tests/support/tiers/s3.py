@@ -29,7 +29,7 @@ SPARE_BROKER: Final = 4
 SEGMENT_RECORDS: Final = 5
 RECORD_BYTES: Final = 1000
 SEGMENT_BYTES: Final = SEGMENT_RECORDS * (RECORD_BYTES + 80)
-# Nobody has time for Kafka's time-outs.
+# Shorter than Kafka's time-outs.
 HASTY: Final = {
     "broker.session.timeout.ms": "3000",
     "broker.heartbeat.interval.ms": "500",
@@ -98,7 +98,7 @@ class S3TierCluster:
         self.nodes.admin().incremental_alter_configs([resource])[resource].result(120)
 
     def produce(self, topic: str, count: int) -> None:
-        """Write records of random bytes; all of them are acknowledged in the end, whoever dies meanwhile."""
+        """Write records of random bytes; all of them are acknowledged in the end, whichever node dies."""
         values = [self._rng.randbytes(RECORD_BYTES) for _ in range(count)]
         failures: list[KafkaError] = []
         producer = Producer(
@@ -114,7 +114,7 @@ class S3TierCluster:
         self.acknowledged[topic] += values
 
     def leader_of(self, topic: str) -> ClusterNode:
-        """Return the node that leads, in the eyes of a node that runs."""
+        """Return the node that leads, as a running node reports it."""
         node_id = wait_until(lambda: max(self._leader_id(topic), 0), f"{topic} is led")
         return self.nodes.nodes[node_id]
 

@@ -31,7 +31,7 @@ def remote_segment(
     partition: TopicIdPartition = ORDERS,
     broker_id: int = 1,
 ) -> RemoteLogSegmentMetadata:
-    """Return a segment of [start, end], of epoch 0 unless told otherwise; its id is its number, or made of offsets."""
+    """Return a segment of [start, end], of epoch 0 by default; its id is its number, or made of offsets."""
     return RemoteLogSegmentMetadata(
         segment_id=RemoteLogSegmentId(partition, uuid.UUID(int=start * 100_000 + end if number is None else number)),
         start_offset=start,

@@ -94,7 +94,7 @@ def golden_segments(node: str) -> list[RemoteLogSegmentMetadata]:
 
 
 def golden_tier(node: str) -> Path:
-    """Return the directory that Kafka was told to use as a tier."""
+    """Return the directory that Kafka was configured to use as a tier."""
     return GOLDEN / node / "tier"
 
 

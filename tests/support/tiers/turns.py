@@ -47,7 +47,7 @@ FIRST_MS = 1_700_000_000_000
 
 
 class KafkaTurn(JvmKafka):
-    """Apache Kafka with a tier; it formats its directory unless it finds the data of somebody else."""
+    """Apache Kafka with a tier; it formats its directory unless it finds data of another node."""
 
     def __init__(self, directory: Path) -> None:
         """Prepare the node; its tier is in the directory, too."""

@@ -81,7 +81,7 @@ class Script:
 
 
 class Client:
-    """A client that writes what it is told and reads whole frames."""
+    """A client that writes given bytes and reads whole frames."""
 
     def __init__(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         self.reader = reader

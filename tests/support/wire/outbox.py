@@ -69,7 +69,7 @@ class FakeWriter:
         self.callback = None
 
     def call(self, room: int) -> None:
-        """Make room and call back, if somebody waits."""
+        """Make room and call back, if a caller waits."""
         self.room += room
         callback, self.callback = self.callback, None
         if callback is not None:

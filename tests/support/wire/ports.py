@@ -28,7 +28,7 @@ class NoPortLeftError(AssertionError):
 
 
 def lane_of(worker: str) -> int:
-    """The lane of a worker of pytest-xdist (`gw0`, `gw1`, …); whoever runs alone has the first."""
+    """The lane of a worker of pytest-xdist (`gw0`, `gw1`, …); without workers it is the first."""
     number = re.fullmatch(r"gw(\d+)", worker)
     return int(number[1]) % LANES if number else 0
 
@@ -41,7 +41,7 @@ def lane(number: int, start: int) -> Iterator[int]:
 
 
 class PortWalk:
-    """Gives out the ports of one lane in turn, without those that somebody holds."""
+    """Gives out the ports of one lane in turn, without those in use."""
 
     def __init__(self, number: int, start: int) -> None:
         self._ports = lane(number, start)
@@ -70,5 +70,5 @@ _WALK = PortWalk(lane_of(os.environ.get("PYTEST_XDIST_WORKER", "")), os.getpid()
 
 
 def free_port() -> int:
-    """A TCP port of 127.0.0.1 that nobody holds and that this process was not given lately."""
+    """A TCP port of 127.0.0.1 that is free and was not given out lately."""
     return _WALK.take()

@@ -110,7 +110,7 @@ class Watched:
             spawn=self._spawn,
         )
         self.watch.activate([])
-        self.watch.heard(BROKER, CONNECTION)
+        self.watch.note_heartbeat(BROKER, CONNECTION)
 
     async def _fence(self, broker: BrokerIncarnation) -> None:
         self.fenced.append(broker)

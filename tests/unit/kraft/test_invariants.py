@@ -25,7 +25,7 @@ def follow(bench: CoreBench) -> None:
         (CoreBench.lead, ElectionState(1, None, voter(1).key), "does not know that it leads"),
         (CoreBench.lead, ElectionState(1, 1), "did not vote for itself"),
         (CoreBench.stand, ElectionState(1), "candidate is not its own"),
-        (follow, ElectionState(3, 3), "somebody else"),
+        (follow, ElectionState(3, 3), "another node"),
         (lambda _bench: None, ElectionState(0, 1), "forgot that it leads"),
     ],
 )
@@ -47,10 +47,10 @@ def test_more_durable_than_there_is_is_found() -> None:
         bench.core.check_invariants()
 
 
-def test_a_high_watermark_behind_the_log_is_found() -> None:
+def test_a_high_watermark_above_the_log_end_is_found() -> None:
     bench = CoreBench()
     bench.core._state.high_watermark = 1
-    with pytest.raises(InvariantError, match="behind the log end"):
+    with pytest.raises(InvariantError, match="above the log end"):
         bench.core.check_invariants()
 
 

@@ -8,7 +8,7 @@ from tests.support.quorum.kraft_bench import voter, voter_set
 
 
 def role_of(voters: VoterSet, key: ReplicaKey | None = None) -> LeaderRole:
-    role = LeaderRole(key or voter(1).key, epoch_start_offset=0, check_quorum_deadline_ms=100, told_voters=voters)
+    role = LeaderRole(key or voter(1).key, epoch_start_offset=0, check_quorum_deadline_ms=100, reported_voters=voters)
     role.sync_voters(voters, 0)
     return role
 

@@ -318,5 +318,5 @@ def test_kraft_version_cannot_be_raised_beyond_what_there_is() -> None:
     bench = ready()
     for node in bench.core.voters.nodes:
         changed = replace(node, max_kraft_version=32_767)
-        bench.leader_role.told_voters = bench.leader_role.told_voters.maybe_update(changed) or VoterSet()
+        bench.leader_role.reported_voters = bench.leader_role.reported_voters.maybe_update(changed) or VoterSet()
     assert error_of(bench.ask(UpgradeRequest(kraft_version=32_767))) is ErrorCode.invalid_update_version

@@ -309,7 +309,7 @@ def test_cuts_and_losses_of_all_logs_are_among_the_metrics(node: SimNode) -> Non
 
 
 def test_what_is_kept_but_not_enforced_is_said_at_start(node: SimNode, caplog: pytest.LogCaptureFixture) -> None:
-    from tests.unit.controller.handlers.test_alter_client_quotas import alter
+    from tests.support.quorum.quotas import alter
 
     alter(node, {"user": "a"}, {"producer_byte_rate": 5.0})
     node.restart()

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 from crabka.remote.errors import InvalidSegmentTransitionError, NotReadyError, RemoteBackendError
 from crabka.remote.segments import RemoteLogSegmentState
-from tests.unit.remote.test_segments import SEGMENT
+from crabka.testing.remote_samples import sample_segment
 
 
 def test_a_wrong_transition_names_both_states() -> None:
     error = InvalidSegmentTransitionError(
-        SEGMENT.segment_id,
+        sample_segment(1, (0, 9)).segment_id,
         RemoteLogSegmentState.DELETE_SEGMENT_STARTED,
         RemoteLogSegmentState.COPY_SEGMENT_FINISHED,
     )

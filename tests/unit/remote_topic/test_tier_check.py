@@ -29,8 +29,8 @@ from crabka.remote_topic.tier_check import CheckOptions, CheckResult, TierCheck,
 from crabka.remote_topic.tier_view import TierView
 from tests.support.async_tests import run_with
 from tests.support.clients.simulation import ClientSimulation, simulate
+from tests.support.tier_topic.publishing import publish
 from tests.support.tiers.planted import PlantedStorage, PlantedTier, batches, two_segments, update
-from tests.unit.remote_topic.test_tier_view import publish
 
 FSCK = CheckOptions(grace_ms=0)
 

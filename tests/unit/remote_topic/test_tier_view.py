@@ -20,25 +20,12 @@ from crabka.records.builder import build_batch
 from crabka.records.record import Record
 from crabka.remote.scrub import TierFaultKind
 from crabka.remote.segments import RemoteLogSegmentState, TopicIdPartition
-from crabka.remote_topic.partitioner import metadata_partition_for
-from crabka.remote_topic.serde import encode_event
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.tier_view import TierView, offsets_at, topic_settings
 from tests.support.async_tests import run_with
 from tests.support.clients.simulation import ClientSimulation, simulate
-from tests.support.clusters.memory import MemoryCluster
+from tests.support.tier_topic.publishing import publish
 from tests.support.tiers.planted import PlantedTier, two_segments, update
-
-
-def publish(simulation: ClientSimulation, tier: PlantedTier) -> None:
-    publish_events(simulation.brokers, tier)
-
-
-def publish_events(cluster: MemoryCluster, tier: PlantedTier) -> None:
-    partitions = cluster.topics[METADATA_TOPIC]
-    for event in tier.events:
-        partition = partitions[metadata_partition_for(event.topic_id_partition, len(partitions))]
-        partition.append_raw(build_batch([Record(0, 1, None, encode_event(event))]))
 
 
 def tiered(simulation: ClientSimulation, name: str, first_id: int) -> PlantedTier:

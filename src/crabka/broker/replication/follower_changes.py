@@ -181,7 +181,7 @@ class FollowerChanges:
         """Let a log begin anew behind what the remote tier has. None if that no longer counts."""
         partition = followed.partition
         try:
-            start = await self._tier.start_behind(partition, action.last_epoch, action.last_offset)
+            start = await self._tier.start_after(partition, action.last_epoch, action.last_offset)
             async with self._turn(partition):
                 if not self.counts(followed):
                     return None

@@ -29,25 +29,25 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class BrokerTiering:
-    """What a broker with a remote tier has of it."""
+    """The tiering of a broker."""
 
     manager: TieringManager
     topic: MetadataTopicHost
 
     def start(self, endpoints: Sequence[Endpoint]) -> None:
-        """Begin; the broker answers at these endpoints from now on."""
+        """Begin; the broker listens at these endpoints from now on."""
         self.topic.endpoints = endpoints
         self.manager.start()
 
     def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
-        """Learn of a change of the cluster, besides what the publisher tells."""
+        """Note a change of the cluster, in addition to the publisher's notifications."""
         self.topic.on_metadata(delta, image)
 
 
 def build_tiering(
     parts: BrokerParts, config: Callable[[], ServerConfig], remote_reads: Callable[[], RemoteReads | None]
 ) -> BrokerTiering:
-    """Make the tiering of a broker that shall have one. Raises ConfigError."""
+    """Make the tiering of a broker. Raises ConfigError."""
     tools = TierTools(
         broker_id=parts.config.node_id,
         runtime=parts.runtime,

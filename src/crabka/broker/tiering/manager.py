@@ -1,7 +1,7 @@
-"""Tiered storage of one broker (KIP-405, RemoteLogManager): who copies, expires and deletes what, and when.
+"""Tiered storage of one broker (KIP-405, RemoteLogManager): which partitions are copied, expired and deleted, and when.
 
-It is told of leadership, settings and deleted topics by the metadata publisher. Until the metadata of the tier is known
-it only waits; the broker serves local data meanwhile. Without `remote.log.storage.system.enable` there is none of this.
+The metadata publisher notifies it of leadership, settings and deleted topics. Until the metadata of the tier is known
+its tasks wait, and the broker serves local data. Without `remote.log.storage.system.enable` there is no manager.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from crabka.broker.tiering.expire.deletion import PartitionRemover, SegmentRemov
 from crabka.broker.tiering.expire.expirer import ExpiryTask
 from crabka.broker.tiering.expire.orphans import OrphanSweep
 from crabka.broker.tiering.expire.purge import TierPurge
-from crabka.broker.tiering.expire.untiered import ForsakenPartitions
+from crabka.broker.tiering.expire.untiered import UntieredPartitions
 from crabka.broker.tiering.limits import ByteRateQuota, TierPool
 from crabka.broker.tiering.partition_tasks import FollowerTask, LeaderGate, PartitionTasks, RepeatedTask
 from crabka.errors import InvariantError, StorageError
@@ -39,15 +39,15 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# How long a stop waits for uploads on their way; what is not done then is a leftover of an earlier run.
+# How long a stop waits for uploads in progress; unfinished ones become leftovers of an earlier run.
 CLOSING_MS = 5000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierHooks:
-    """What the manager asks of the rest of the broker."""
+    """What the manager needs from the rest of the broker."""
 
-    # Starts the manager of the tier's metadata; it may take as long as the cluster needs to have its topic.
+    # Starts the manager of the tier's metadata; returns once the cluster has its topic.
     start_metadata: Callable[[], Awaitable[TierMetadataManager]]
     # Stops what was started.
     stop_metadata: Callable[[], Awaitable[None]]
@@ -59,7 +59,7 @@ class TierHooks:
 
 
 class TieringManager:
-    """What the broker holds of the tier. Everything runs on the node's loop; slow work is in pools of its own."""
+    """The tiering of a broker. Everything runs on the node's loop; slow work is in pools of its own."""
 
     def __init__(self, tools: TierTools, hooks: TierHooks) -> None:
         self.tools = tools
@@ -80,8 +80,8 @@ class TieringManager:
         self._hosted: dict[TopicIdPartition, PartitionTasks] = {}
         # Partitions whose remote data is being removed by this broker.
         self._removing: set[TopicIdPartition] = set()
-        self._forsaken = ForsakenPartitions(tools)
-        # Of partitions that are not led before the end of the tier is known.
+        self._untiered = UntieredPartitions(tools)
+        # For partitions that are not led before the end of the tier is known.
         self._searches: dict[TopicIdPartition, RepeatedTask] = {}
         self._purge = TierPurge(tools, self._segments, hooks.cluster.catch_up)
         self._sweep = OrphanSweep(tools, self._removers, hooks.cluster, is_busy=self._is_busy)
@@ -95,25 +95,25 @@ class TieringManager:
         return self._starting is not None and self._starting.done()
 
     def subscribe_removed(self, listener: Callable[[RemoteLogSegmentId], None]) -> None:
-        """Call `listener` with every segment that this broker removed from the tier, so that caches forget it."""
+        """Call `listener` with every segment that this broker removes, so that caches drop it."""
         self._segments.on_removed = listener
 
     def start(self) -> None:
-        """Begin to start the manager of the metadata, and to look for deletions that nobody finished."""
+        """Start the manager of the metadata and the search for unfinished deletions, in the background."""
         self._starting = self._scope.start(self._start_metadata())
-        self._scope.start(self._sweep_again_and_again())
+        self._scope.start(self._sweep_forever())
 
-    # -- what the metadata of the cluster says -------------------------------------------------------------------------
+    # -- changes of the cluster's metadata -----------------------------------------------------------------------------
 
     def on_leadership(self, partition: Partition) -> None:
-        """Take over that this broker leads or follows a partition, in whatever epoch, or that its settings changed."""
+        """Start or continue the tasks of a partition whose role, epoch or settings may have changed."""
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
         tasks = self._hosted.get(name)
         self._end_search(name)
         if not partition.log.is_tiered:
             self._leave_untiered(name, tasks, partition)
             return
-        self._forsaken.end(name)
+        self._untiered.end(name)
         if tasks is not None and tasks.is_leader == partition.is_leader and tasks.log is partition.log:
             tasks.take_epoch(partition.leader_epoch)
             return
@@ -122,13 +122,13 @@ class TieringManager:
             self.tools.stats.forget(name.topic_partition)
         if self._is_retiring:
             return
-        self._tell_role(name, is_leader=partition.is_leader)
+        self._notify_role(name, is_leader=partition.is_leader)
         self._hosted[name] = self._run(name, partition)
 
     def bring_to_tier_end(self, partition: Partition, on_settled: Callable[[], None]) -> None:
-        """Let a log that may lack its end begin after what the tier holds; call `on_settled` when it may be led.
+        """Let a log that may lack its end begin at the end of the tier; call `on_settled` when it may be led.
 
-        Tries until that is done, or the partition has another role. A log that cannot be compared is not led.
+        Retries until that is done, or the partition has another role. A log that cannot be compared is not led.
         """
         if self._is_retiring:
             return
@@ -139,7 +139,7 @@ class TieringManager:
             partition.log.log_end_offset,
         )
         search = self._searches[name] = RepeatedTask(self.tools, str(name), on_failure=self._on_failure)
-        self._tell_role(name, is_leader=True)
+        self._notify_role(name, is_leader=True)
         self._scope.start(self._search_end(name, partition, search, on_settled))
 
     async def _search_end(
@@ -159,7 +159,7 @@ class TieringManager:
             on_settled()
 
     async def _end_removal(self, name: TopicIdPartition, source: PartitionLog) -> None:
-        """Withdraw what an earlier leader only announced to remove, or end what it began: the rest is the tier's end.
+        """Withdraw a removal that an earlier leader only announced, or finish one that it began.
 
         Raises NotReadyError, RemoteStorageError.
         """
@@ -172,24 +172,24 @@ class TieringManager:
             await self._purge.settle(name, source)
 
     def _end_search(self, name: TopicIdPartition) -> bool:
-        """Stop looking for the end of a partition in the tier; return whether that was under way."""
+        """Stop the search for the end of a partition in the tier; return whether one was running."""
         search = self._searches.pop(name, None)
         if search is not None:
             search.stop()
         return search is not None
 
     def on_stop(self, partition: Partition, *, is_deleted: bool) -> None:
-        """Let go of a partition that moved elsewhere, or whose topic was deleted; who led it then removes its data."""
+        """Stop the tasks of a partition that moved or was deleted; its last leader removes deleted data."""
         name = TopicIdPartition(partition.topic_id, partition.topic, partition.index)
         tasks = self._hosted.pop(name, None)
-        was_forsaken = self._forsaken.end(name)
-        was_to_lead = self._end_search(name) or was_forsaken
+        was_untiered = self._untiered.end(name)
+        was_to_lead = self._end_search(name) or was_untiered
         if tasks is not None:
             tasks.stop()
             self.tools.stats.forget(name.topic_partition)
             was_to_lead = was_to_lead or tasks.is_leader
         elif not was_to_lead or name in self._removing:
-            # A removal that is under way ends first; the sweep finds what is left then.
+            # A running removal ends first; the sweep finds what is left then.
             return
         if is_deleted and was_to_lead:
             self._scope.start(self._remove_all(name, tasks, self._removers.delete))
@@ -197,9 +197,9 @@ class TieringManager:
             self.tools.metadata.on_stop_partitions([name])
 
     def _leave_untiered(self, name: TopicIdPartition, tasks: PartitionTasks | None, partition: Partition) -> None:
-        """Stop if the topic was tiered (KIP-950). Who leads it removes what is in the tier, if that shall go.
+        """Stop the tasks of a topic that is not tiered any more (KIP-950); a leader may have to empty the tier.
 
-        A leader before this one may have begun that and not finished, so every new one looks.
+        A former leader may have left that unfinished, so every new leader checks.
         """
         if tasks is not None:
             del self._hosted[name]
@@ -207,15 +207,15 @@ class TieringManager:
             self.tools.stats.forget(name.topic_partition)
         goes = partition.log.config.remote_log_delete_on_disable
         if not (goes and partition.is_leader):
-            was_forsaken = self._forsaken.end(name)
-            if tasks is not None or (was_forsaken and name not in self._removing):
+            was_untiered = self._untiered.end(name)
+            if tasks is not None or (was_untiered and name not in self._removing):
                 self.tools.metadata.on_stop_partitions([name])
-        elif self._forsaken.begin(name, partition) or tasks is not None:
-            self._tell_role(name, is_leader=True)
-            self._remove_forsaken(name, tasks, partition)
+        elif self._untiered.begin(name, partition) or tasks is not None:
+            self._notify_role(name, is_leader=True)
+            self._remove_untiered(name, tasks, partition)
 
-    def _remove_forsaken(self, name: TopicIdPartition, tasks: PartitionTasks | None, partition: Partition) -> None:
-        self._scope.start(self._remove_all(name, tasks, functools.partial(self._forsake, partition.log)))
+    def _remove_untiered(self, name: TopicIdPartition, tasks: PartitionTasks | None, partition: Partition) -> None:
+        self._scope.start(self._remove_all(name, tasks, functools.partial(self._empty_tier, partition.log)))
 
     def _run(self, name: TopicIdPartition, partition: Partition) -> PartitionTasks:
         source: PartitionLog = partition.log
@@ -249,7 +249,7 @@ class TieringManager:
             tasks.start(start, following.run_once)
         return tasks
 
-    def _tell_role(self, name: TopicIdPartition, *, is_leader: bool) -> None:
+    def _notify_role(self, name: TopicIdPartition, *, is_leader: bool) -> None:
         leaders, followers = ([name], []) if is_leader else ([], [name])
         self.tools.metadata.on_partition_leadership_changes(leaders, followers)
 
@@ -261,7 +261,7 @@ class TieringManager:
         tasks: PartitionTasks | None,
         remove: Callable[[TopicIdPartition], Awaitable[None]],
     ) -> None:
-        """Remove, behind an upload that may be on its way; again and again until it is done."""
+        """Remove after uploads in progress have ended; retries until it is done."""
         self._removing.add(name)
         removal = RepeatedTask(self.tools, str(name), on_failure=self._on_failure)
 
@@ -275,29 +275,29 @@ class TieringManager:
             await removal.run(run_once)
         finally:
             self._removing.discard(name)
-            if not any(name in known for known in (self._hosted, self._forsaken, self._searches)):
+            if not any(name in known for known in (self._hosted, self._untiered, self._searches)):
                 self.tools.metadata.on_stop_partitions([name])
 
-    async def _forsake(self, source: PartitionLog, name: TopicIdPartition) -> None:
-        """Let the log begin where its local part does, then remove what the tier has of it."""
+    async def _empty_tier(self, source: PartitionLog, name: TopicIdPartition) -> None:
+        """Move the log start to the local log start, then remove what the tier has of it."""
         if not source.is_tiered:
             source.retention.raise_log_start(source.local_log_start_offset)
             await self.tools.save_log_starts([source.log_dir])
-        await self._purge.purge(name, source, lambda: name in self._forsaken)
+        await self._purge.purge(name, source, lambda: name in self._untiered)
 
     def _is_busy(self, name: TopicIdPartition) -> bool:
         return name in self._removing or name in self._hosted
 
-    async def _sweep_again_and_again(self) -> None:
+    async def _sweep_forever(self) -> None:
         config = self.tools.config
         while True:
             await asyncio.sleep(config().remote_log_manager_task_interval_ms / 1000)
             try:
-                for name, partition in self._forsaken.due(self._removing):
-                    self._remove_forsaken(name, None, partition)
+                for name, partition in self._untiered.due(self._removing):
+                    self._remove_untiered(name, None, partition)
                 await self._sweep.run_once()
             except Exception as error:
-                logger.warning("Looking for what is to be removed from the tier failed: %s", error, exc_info=error)
+                logger.warning("The search for data to remove from the tier failed: %s", error, exc_info=error)
 
     # -- start and stop ------------------------------------------------------------------------------------------------
 
@@ -305,25 +305,25 @@ class TieringManager:
         started = await self._hooks.start_metadata()
         started.subscribe_doubts(self._on_doubt)
         self.tools.metadata.install(started)
-        logger.info("The metadata of the remote tier is at hand")
+        logger.info("The metadata of the remote tier is available")
 
     def _on_doubt(self) -> None:
-        """Let nothing go by what the metadata said so far of partitions for which it is not ready any more."""
+        """Discard conclusions from earlier metadata of partitions that are not ready any more."""
         for name, tasks in self._hosted.items():
             if not self.tools.metadata.is_ready(name):
                 tasks.log.tiering.doubt_remote_offset()
                 tasks.on_epoch()
 
     def retire(self) -> None:
-        """Take no new role from now on: the broker hands over what it leads, and stops.
+        """Take no new role from now on: the broker hands over its partitions, and stops.
 
-        Whoever follows asks the leaders of the metadata topic how far it goes, and the last broker to stop has led all
-        of it: the stop would wait for answers that nobody gives.
+        A new role reads the metadata topic to its end. The last broker to stop has led all of that topic, so its stop
+        would wait for a response that never comes.
         """
         self._is_retiring = True
 
     async def close(self) -> None:
-        """Stop: no new uploads, a moment for those on their way, then let go of the tier."""
+        """Stop: no new uploads, a short wait for those in progress, then close the tier."""
         for search in self._searches.values():
             search.stop()
         for tasks in self._hosted.values():
@@ -333,7 +333,7 @@ class TieringManager:
         if running:
             _, late = await asyncio.wait(running, timeout=CLOSING_MS / 1000)
         await self._scope.close()
-        # A thread that still uploads is nobody's any more: what it writes is a leftover.
+        # A thread that still uploads is not waited for: what it writes is a leftover.
         self._copy_pool.close(wait=not late)
         self._delete_pool.close(wait=not late)
         await self._hooks.stop_metadata()

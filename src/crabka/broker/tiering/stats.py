@@ -10,7 +10,7 @@ if TYPE_CHECKING:
 
     from crabka.ids import TopicPartition
 
-# Counters by topic, gauges by partition. A rate is left to whoever reads the counter twice.
+# Counters by topic, gauges by partition. A rate is the difference of two reads of a counter.
 REMOTE_COPY_BYTES = "RemoteCopyBytesPerSec"
 REMOTE_COPY_REQUESTS = "RemoteCopyRequestsPerSec"
 REMOTE_COPY_ERRORS = "RemoteCopyErrorsPerSec"
@@ -28,7 +28,7 @@ REMOTE_FETCH_REQUESTS = "RemoteFetchRequestsPerSec"
 REMOTE_FETCH_ERRORS = "RemoteFetchErrorsPerSec"
 BUILD_AUX_STATE_REQUESTS = "BuildRemoteLogAuxStateRequestsPerSec"
 BUILD_AUX_STATE_ERRORS = "BuildRemoteLogAuxStateErrorsPerSec"
-# Fetches that got nothing because the tier did not answer in time (DelayedRemoteFetchMetrics).
+# Fetches that returned nothing because the tier did not respond in time (DelayedRemoteFetchMetrics).
 REMOTE_FETCH_EXPIRES = "ExpiresPerSec"
 # Places of the tier that were found to be damaged, and those of them that are corrected whenever they are read. Not in
 # Kafka.
@@ -38,7 +38,7 @@ REMOTE_INDEX_FAULTS = "crabka_remote_damaged_indexes"
 
 
 class TierStats:
-    """Plain numbers, read when somebody asks for them."""
+    """Plain counters and gauges; metrics read them on request."""
 
     def __init__(self) -> None:
         self._counters: dict[str, dict[str, int]] = defaultdict(lambda: defaultdict(int))
@@ -49,7 +49,7 @@ class TierStats:
         self._counters[name][topic] += amount
 
     def set_gauge(self, name: str, partition: TopicPartition, value: int) -> None:
-        """Note the present value of a partition."""
+        """Set the present value of a partition."""
         self._gauges[name][partition] = value
 
     def forget(self, partition: TopicPartition) -> None:

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TierTools:
-    """The tier and its metadata, and what the broker lends."""
+    """The tier, its metadata, and services of the broker."""
 
     broker_id: int
     runtime: Runtime

@@ -31,7 +31,7 @@ CRABKA_KEYS = (
         LONG,
         500,
         "An append that takes longer makes its log dir slow: a thread writes to that dir until it is fast again, so "
-        "that others do not wait for it.",
+        "that it does not delay other dirs.",
         at_least(1),
     ),
     boolean(

@@ -216,7 +216,7 @@ LOG_KEYS = (
         "log.dir.failure.timeout.ms",
         LONG,
         30_000,
-        "How long a broker tries to notify the controller of a failed directory before it stops.",
+        "How long a broker tries to report a failed directory to the controller before it stops.",
         at_least(1),
     ),
     boolean("log.cleaner.enable", "Whether compacted topics are cleaned.", default=True),

@@ -18,7 +18,7 @@ NETWORK_KEYS = (
         "advertised.listeners",
         LIST,
         None,
-        "The addresses that clients receive, if they differ from `listeners`.",
+        "The addresses that clients connect to, if they differ from `listeners`.",
         ListOf(may_be_empty=False),
     ),
     ConfigKey(

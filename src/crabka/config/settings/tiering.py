@@ -12,7 +12,7 @@ TIER_ADDRESS_KEYS = frozenset(
         *("endpoint", "region", "allow.http", "virtual.hosted.style"),
     )
 )
-"""Where the built-in storages keep the tier. Brokers show these, so that readers of the tier need not be told."""
+"""Locations of the built-in storages. Brokers show these, so that readers of the tier find it."""
 
 TIERING_KEYS = (
     boolean("remote.log.storage.system.enable", "Whether the node can copy segments to a remote tier.", default=False),

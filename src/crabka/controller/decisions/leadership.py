@@ -37,7 +37,7 @@ def change_partition(
 ) -> PartitionChangeRecord | None:
     """Return the record that reaches a target under the rules of the partition's topic.
 
-    `is_active` tells brokers that may lead where the image is not up to date yet.
+    `is_active` decides which brokers may lead where the image is not up to date yet.
     """
     topic, index, partition = row
     active = view.is_active if is_active is None else is_active

@@ -81,4 +81,4 @@ def _note_arrival(context: ControllerContext, heartbeat: BrokerHeartbeat, connec
     if context.quorum.is_active and broker is not None and broker.epoch == heartbeat.broker_epoch:
         incarnation = BrokerIncarnation(heartbeat.broker_id, heartbeat.broker_epoch)
         context.sessions.touch(incarnation, context.runtime.clock.monotonic_ms())
-        context.watch.heard(incarnation, connection)
+        context.watch.note_heartbeat(incarnation, connection)

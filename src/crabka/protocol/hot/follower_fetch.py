@@ -1,7 +1,7 @@
 """A follower's side of Fetch, v13 to v18: packs the request, reads the response without touching the records.
 
 Topics go by id (v13, KIP-516). The follower names itself in the first field up to v14, in the tagged field
-`replica_state` with its broker epoch from v15 on (KIP-903). Records are views into the frame: whoever keeps them keeps
+`replica_state` with its broker epoch from v15 on (KIP-903). Records are views into the frame: to keep them is to keep
 the frame.
 """
 
@@ -146,7 +146,7 @@ def _read_partitions(frame: memoryview, position: int) -> tuple[list[FetchedPart
     partitions = []
     for _ in range(count - 1):
         index, error_code, high_watermark, _stable, log_start, aborted = _unpack_row(frame, position)
-        # A follower is told of no aborted transactions: null or an empty array.
+        # A follower receives no aborted transactions: null or an empty array.
         position = position + _ROW_BYTES if aborted < 2 else _skip_aborted(frame, position + _ROW_BYTES - 1)
         length, position = read_uvarint(frame, position + _REPLICA_BYTES)
         end = position + max(length - 1, 0)

@@ -66,7 +66,7 @@ class LossCheck:
     """Refuses metadata that lost durable entries, or its voters, if no other node can restore them."""
 
     def __init__(self, directory: str, key: ReplicaKey, config_voters: VoterSet, *, knows_others: bool = False) -> None:
-        """`knows_others` tells whether the config names another node."""
+        """`knows_others` is true if the config names another node."""
         self._directory = directory
         self._key = key
         self._config_voters = config_voters

@@ -158,7 +158,7 @@ class Bucket:
             try:
                 writer.close()
             except OSError as error:
-                # After a lost answer the upload is completed twice. The caller finds out what the first one did.
+                # After a lost response the upload is completed twice. The caller verifies the outcome of the first one.
                 if not is_missing_upload(error):
                     raise
 

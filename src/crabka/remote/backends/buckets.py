@@ -1,4 +1,4 @@
-"""Buckets by address, for whoever keeps something other than segments in an object store."""
+"""Buckets by address, for data other than segments in an object store."""
 
 from __future__ import annotations
 

@@ -2,7 +2,7 @@
 
 A segment is there if its `.log` is: that file gets its name after all others are durable under theirs, and loses it
 before they go. Several nodes may share the directory. A partition's directory may vanish and come back at any moment,
-but not while somebody has a file in it.
+but not while there is a file in it.
 """
 
 from __future__ import annotations
@@ -32,7 +32,7 @@ ROOT_NAME = "kafka-tiered-storage"
 TEMPORARY_SUFFIX = ".tmp"
 
 _PIECE_BYTES = 1 << 20
-# Nobody removes the same directory so often between its making and the first file in it.
+# A directory is not removed so often between its creation and its first file.
 _DIRECTORY_TRIES = 100
 
 
@@ -214,7 +214,7 @@ class LocalTieredStorage(RemoteStorageManager):
                 yield TierObject("", name, status.size_bytes, status.modified_ms)
                 return
             inner_names = self._fs.listdir(self._path(name))
-        except FileNotFoundError:  # removed meanwhile
+        except FileNotFoundError:  # removed since
             return
         for inner in inner_names:
             with suppress(FileNotFoundError):

@@ -62,7 +62,7 @@ class ObjectStoreStorage(RemoteStorageManager):
             kinds = [None, *index_sources(data)]
             self._make_durable(self._bucket, [object_path(metadata, kind) for kind in kinds])
         except BaseException:
-            # What cannot be removed now goes with the deletion that follows every failed copy.
+            # What cannot be removed now is removed by the deletion that follows every failed copy.
             with suppress(RemoteBackendError):
                 self.delete_log_segment_data(metadata)
             raise
@@ -73,7 +73,7 @@ class ObjectStoreStorage(RemoteStorageManager):
         span = positions(metadata, start, end)
         with self._found(metadata, "log"):
             if not span:
-                self._bucket.size(object_path(metadata))  # nothing of a segment that is missing is missing too
+                self._bucket.size(object_path(metadata))  # an empty range of a missing segment is an error too
                 return b""
             return self._bucket.get_range(object_path(metadata), span)
 
@@ -117,7 +117,7 @@ class ObjectStoreStorage(RemoteStorageManager):
             self._bucket.put(object_path(metadata, index_type), read_source(self._fs, source))
 
         uploads = [self._index_pool.submit(put, kind, source) for kind, source in index_sources(data).items()]
-        # All of them end before the first error is told, so that nothing appears after the cleaning up.
+        # All of them end before the first error is raised, so that nothing appears after the cleanup.
         wait(uploads)
         for upload in uploads:
             upload.result()

@@ -1,4 +1,4 @@
-"""A bucket of S3, or of anything that speaks its protocol, as a tier."""
+"""A bucket of S3, or of a store with its protocol, as a tier."""
 
 from __future__ import annotations
 

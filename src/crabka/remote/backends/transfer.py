@@ -52,7 +52,9 @@ TRANSFER_KEYS = (
     ConfigKey("retry.backoff.max.ms", INT, 10_000, "The longest such pause.", at_least(1)),
     ConfigKey("retry.timeout.ms", INT, 60_000, "After this time a request is not sent again.", at_least(1)),
     boolean("allow.http", "Whether requests may go unencrypted.", default=False),
-    ConfigKey("ca.certificate.path", STRING, None, "A PEM file with certificates to trust besides the system's."),
+    ConfigKey(
+        "ca.certificate.path", STRING, None, "A PEM file with certificates to trust in addition to the system's."
+    ),
 )
 
 
@@ -108,7 +110,7 @@ class HttpOptions:
         )
 
     def require_allowed(self, endpoint: str | None) -> None:
-        """Raise ConfigError if requests to `endpoint` would not be encrypted and nobody allowed that."""
+        """Raise ConfigError if requests to `endpoint` would not be encrypted and no setting allows that."""
         if endpoint is None:
             return
         if not endpoint.startswith(("https://", "http://")):

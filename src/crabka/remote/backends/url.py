@@ -69,7 +69,7 @@ def _refuse_extras(parts: SplitResult) -> None:
     if "@" in parts.netloc:
         raise ConfigError("The address of a storage must not hold credentials")
     if parts.fragment:
-        raise ConfigError(f"{_shown(parts)} has a part behind #, which means nothing")
+        raise ConfigError(f"{_shown(parts)} has a part after #, which has no meaning")
 
 
 def _shown(parts: SplitResult) -> str:

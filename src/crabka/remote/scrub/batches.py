@@ -21,7 +21,7 @@ from crabka.records.header import (
 )
 
 _KEPT_BYTES: Final = 128
-"""Bytes behind the header that are kept: enough for the one record of a transaction marker."""
+"""Bytes after the header that are kept: enough for the one record of a transaction marker."""
 
 
 class WalkedBatch(NamedTuple):
@@ -55,7 +55,7 @@ def walk_batches(pieces: Iterable[Buffer], size_bytes: int) -> Iterator[WalkedBa
         if header.magic != MAGIC_V2 or header.batch_length < HEADER_SIZE - LOG_OVERHEAD:
             raise BrokenBatchError(position, f"no batch header (magic {header.magic}, length {header.batch_length})")
         if position + length > size_bytes:
-            raise BrokenBatchError(position, f"a batch of {length} bytes reaches behind the end of the segment")
+            raise BrokenBatchError(position, f"a batch of {length} bytes extends past the end of the segment")
         crc, head, missing = source.checksum(length - HEADER_SIZE, crc32c(raw[ATTRIBUTES_POSITION:]))
         if missing:
             raise BrokenBatchError(position, f"the object ends inside of a batch, {missing} bytes before its end")

@@ -16,7 +16,7 @@ class Severity(IntEnum):
     NOTE = 0
     """Explained by ordinary operation; nothing is lost or leaked."""
     LEAK = 1
-    """Space or work that nobody takes care of; all records can be read."""
+    """Wasted space or unfinished work; all records can be read."""
     DAMAGE = 2
     """Records that cannot be read, or that may be wrong."""
 
@@ -67,7 +67,7 @@ _ADVICE = {
     TierFaultKind.EPOCHS_IN_SEGMENT: "lookups by epoch may miss these records; keep the object and report it",
     TierFaultKind.METADATA_MISMATCH: "retention may act on the wrong value; keep the object and report it",
     TierFaultKind.BAD_INDEX: _RESTORE + "brokers notice it and use the batches instead, which costs time",
-    TierFaultKind.GAP: "lost unless a replica has them; `crabka records delete-before` moves the log start behind them",
+    TierFaultKind.GAP: "lost unless a replica has them; `crabka records delete-before` moves the log start past them",
     TierFaultKind.EPOCH_CONFLICT: "two leaders disagree on history; keep all objects and report it",
     TierFaultKind.COPIES_DIFFER: "two uploads of the same records differ; compare both with a replica",
     TierFaultKind.ILLEGAL_STATE: "brokers refuse such an event; look for a second cluster that writes to this topic",

@@ -111,7 +111,7 @@ class TierHistory:
         is_deletion = update.state is RemoteLogSegmentState.DELETE_SEGMENT_FINISHED
         if known is None and key in self._gone:
             if not is_deletion:
-                self._refuse(TierFaultKind.LATE_EVENT, update.segment_id, f"was told {update.state.name} when gone")
+                self._refuse(TierFaultKind.LATE_EVENT, update.segment_id, f"got {update.state.name} after its deletion")
             return
         if known is None:
             detail = f"{update.state.name} of a segment that was never added"
@@ -143,7 +143,7 @@ class TierHistory:
             if not require_partition_delete_transition(self._deletions.get(partition), step, has_segments=bool(left)):
                 return
         except InvalidPartitionDeleteTransitionError as error:
-            # Who goes on after a crash, or beside another broker, begins with the first step again.
+            # A broker that continues after a crash, or in parallel with another broker, repeats the first step.
             is_late = error.source is not None and error.target <= error.source
             kind = TierFaultKind.LATE_EVENT if is_late else TierFaultKind.ILLEGAL_STATE
             self.faults.append(TierFault(kind=kind, detail=_reason(error), partition=partition))
@@ -166,5 +166,5 @@ class TierHistory:
 
 
 def _reason(error: RemoteStorageError) -> str:
-    """Return the part of a message behind the name of the thing, which a fault says itself."""
+    """Return the part of a message after the name of the thing, which a fault has itself."""
     return f"cannot {str(error).partition(' cannot ')[2]}"

@@ -1,6 +1,6 @@
 """Checks index objects against the batches of their segment, which pass by once.
 
-A follower is built from the bytes of an index, sees every batch in order and tells what does not fit. What is allowed
+A follower is built from the bytes of an index, sees every batch in order and reports what does not fit. What is allowed
 is what Kafka of any version writes: an offset index entry may name the last batch of a group that was appended
 together, a time index entry any offset of the batch with the timestamp.
 """
@@ -47,8 +47,8 @@ class IndexFollower(Protocol):
 class OffsetIndexFollower:
     """Follows `.index`: relative offset and position, both rising, each a batch border.
 
-    Appending adds to both indexes at once, so that `time_index` tells entries that were lost from the end of this one:
-    those of the time index have none behind them. A few are no fault: a clean stop of the broker and the roll of the
+    Appending adds to both indexes at once, so that `time_index` shows entries that were lost from the end of this one:
+    those of the time index have none after them. A few are no fault: a clean stop of the broker and the roll of the
     segment add to the time index alone, and a truncation may take more from the offset index.
     """
 
@@ -80,7 +80,7 @@ class OffsetIndexFollower:
             if position < batch.position:
                 self._report(f"the entry of offset {offset} points to {position}, where no batch begins")
             elif offset < header.base_offset:
-                self._report(f"the entry of offset {offset} points to {position}, behind that offset")
+                self._report(f"the entry of offset {offset} points to {position}, after that offset")
             else:
                 self._awaited.append(offset)
         last_offset = header.last_offset
@@ -107,7 +107,7 @@ class OffsetIndexFollower:
         for offset in self._awaited:
             self._report(f"has an entry of offset {offset}, with which no batch ends")
         for offset, position in self._entries:
-            self._report(f"the entry of offset {offset} points to {position}, behind the last batch")
+            self._report(f"the entry of offset {offset} points to {position}, after the last batch")
 
 
 class TimeIndexFollower:
@@ -136,7 +136,7 @@ class TimeIndexFollower:
     def finish(self) -> None:
         """Compare with the end of the segment."""
         for timestamp, offset in self._entries:
-            self._report(f"says {timestamp} for offset {offset}, which lies behind the last batch")
+            self._report(f"says {timestamp} for offset {offset}, which lies after the last batch")
         if self._last_timestamp != self._largest:
             self._report(f"ends with {self._last_timestamp}, the largest timestamp of the segment is {self._largest}")
 
@@ -165,7 +165,7 @@ class TransactionIndexFollower:
         self._entries = deque(entries)
         self._start_is_known = open_at_start is not None
         self._open: dict[int, int] = dict(open_at_start or {})
-        # Entries whose last stable offset lies behind their marker, until the next transaction explains it.
+        # Entries whose last stable offset lies after their marker, until the next transaction explains it.
         self._unexplained: list[AbortedTransaction] = []
         self._is_lost = False
 
@@ -197,7 +197,7 @@ class TransactionIndexFollower:
         if self._is_lost:
             return
         for entry in self._entries:
-            self._report(f"has an abort of producer {entry.producer_id} at {entry.last_offset}, behind the last batch")
+            self._report(f"has an abort of producer {entry.producer_id} at {entry.last_offset}, after the last batch")
         for entry in self._unexplained:
             self._report_stable(entry, entry.last_offset + 1)
 

@@ -1,4 +1,4 @@
-"""Compares what lies in a tier with what its metadata says: missing, wrong in size, or known to nobody."""
+"""Compares the objects of a tier with its metadata: missing, wrong in size, or unknown."""
 
 from __future__ import annotations
 
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class OrphanSegment(NamedTuple):
-    """An upload of which objects lie in the tier, though no metadata speaks of it there."""
+    """An upload with objects in the tier, and without metadata."""
 
     partition: TopicIdPartition
     segment_id: uuid.UUID
@@ -63,7 +63,7 @@ class ObjectFindings:
 
 @dataclass(slots=True)
 class _Litter:
-    """Objects of one upload that belongs to nobody."""
+    """Objects of one upload without metadata."""
 
     reason: str
     object_count: int = 0
@@ -74,7 +74,7 @@ class _Litter:
 def check_objects(history: TierHistory, objects: Iterable[TierObject], *, now_ms: int, grace_ms: int) -> ObjectFindings:
     """Compare a listing that was made after the history was read; all finished segments have to be in it.
 
-    Objects that nobody knows and that are younger than the grace period may belong to a segment that is just being
+    Objects without metadata that are younger than the grace period may belong to a segment that is just being
     copied, and are passed over.
     """
     findings = ObjectFindings()
@@ -141,10 +141,10 @@ def _parse(found: TierObject) -> tuple[TopicIdPartition, ObjectName] | None:
 
 
 def _why_orphan(history: TierHistory, found: TierObject, name: ObjectName) -> str | None:
-    """Return why an object belongs to nobody, None if it does."""
+    """Return why an object is not part of the tier, None if it is."""
     segment = history.segments.get(name.segment_id)
     if segment is None:
-        return "its segment was deleted" if history.is_gone(name.segment_id) else "no metadata speaks of its segment"
+        return "its segment was deleted" if history.is_gone(name.segment_id) else "there is no metadata of its segment"
     directory = partition_directory(segment.topic_id_partition)
     if found.partition_directory != directory or name.base_offset != segment.start_offset:
         return f"its segment lies in {directory} and begins at {segment.start_offset}"

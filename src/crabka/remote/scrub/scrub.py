@@ -1,7 +1,7 @@
 """A whole scrub of a partition, and what of a scrub is still true when it ends.
 
-A tier is scrubbed while brokers go on copying and deleting. So: read the metadata, list, read the content, read the
-metadata again, and keep the faults of what did not change meanwhile.
+A tier is scrubbed while brokers keep copying and deleting. So: read the metadata, list, read the content, read the
+metadata again, and keep the faults of what did not change in between.
 """
 
 from __future__ import annotations

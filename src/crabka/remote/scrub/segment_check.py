@@ -58,7 +58,7 @@ class SegmentFindings:
         self._counts[kind, part] += 1
 
     def lose_log(self) -> None:
-        """Note that the log is not there. Storages may hide what they still have of such a segment: it is not told."""
+        """Note that the log is missing. Storages may hide other parts of such a segment, so these are not reported."""
         self._faults = {
             key: detail for key, detail in self._faults.items() if key[0] is not TierFaultKind.MISSING_OBJECT
         }
@@ -96,7 +96,7 @@ def check_segment(
 ) -> SegmentFindings:
     """Read a finished segment as a whole and return what is wrong with it.
 
-    `on_bytes` is told how many bytes of the log came. Batches that begin at offsets in `remember` are kept as
+    `on_bytes` receives the number of bytes that were read. Batches that begin at offsets in `remember` are kept as
     fingerprints, to be compared with those of another segment. `before` is the segment that ends where this one
     begins: its producer snapshot says which transactions are open there.
     """
@@ -159,7 +159,7 @@ def _counted(
             on_bytes(len(piece))
             yield piece
     finally:
-        # Whoever stops before the end lets go of the connection.
+        # A caller that stops before the end frees the connection.
         close = getattr(stream, "close", None)
         if close is not None:
             close()

@@ -10,7 +10,7 @@ from crabka.errors import CorruptDataError, OperationError
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator
 from tests.support.coordinators.transactions import NodeProducer
-from tests.support.moves.partitions import NOBODY, HeldWatermark, lead
+from tests.support.moves.partitions import NO_LEADER, HeldWatermark, lead
 from tests.support.nodes.sim_node import SimNode
 
 
@@ -53,7 +53,7 @@ def error_of_fetch(node: SimNode) -> ErrorCode:
 
 def test_a_new_leader_serves_when_all_that_it_holds_is_replicated(node: SimNode) -> None:
     held = commit_and_hold(node)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     assert error_of_fetch(node) is ErrorCode.not_coordinator
     lead(node, held.partition, 1)
     node.advance(60_000)
@@ -65,9 +65,9 @@ def test_a_new_leader_serves_when_all_that_it_holds_is_replicated(node: SimNode)
 
 def test_a_leader_that_goes_before_that_serves_nobody(node: SimNode) -> None:
     held = commit_and_hold(node)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     lead(node, held.partition, 1)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     held.advance()
     assert error_of_fetch(node) is ErrorCode.not_coordinator
     lead(node, held.partition, 1)
@@ -111,7 +111,7 @@ def test_a_shard_that_cannot_be_loaded_is_tried_again_in_the_next_epoch(
 ) -> None:
     held = commit_and_hold(node)
     held.let_go()
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
 
     async def fail(*_arguments: object, **_options: object) -> int:
         raise failure

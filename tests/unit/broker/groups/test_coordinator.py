@@ -7,7 +7,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.coordinators.members import NodeMember, fetch_offset, find_coordinator, group_states
-from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.moves.partitions import NO_LEADER, HeldWatermark, Posted, lead
 from tests.support.nodes.sim_node import SimNode, row
 
 
@@ -173,7 +173,7 @@ def test_a_commit_that_takes_too_long_counts_later(node: SimNode, held: HeldWate
 
 def test_commits_that_wait_hear_that_the_coordinator_moved(node: SimNode, held: HeldWatermark) -> None:
     commit = post_commit(node, 5)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     assert code_of(commit) is ErrorCode.not_coordinator
 
 
@@ -189,7 +189,7 @@ def test_syncs_that_wait_hear_that_the_coordinator_moved(node: SimNode) -> None:
     follower.joined()
     waiting = post_sync(node, follower, {})
     assert not waiting.is_answered
-    lead(node, node.context.groups.shard_of("g").partition, NOBODY)
+    lead(node, node.context.groups.shard_of("g").partition, NO_LEADER)
     assert waiting.answer().error_code is ErrorCode.not_coordinator
     assert follower.heartbeat() is ErrorCode.not_coordinator
 
@@ -202,7 +202,7 @@ def test_joins_that_wait_hear_that_the_coordinator_moved(node: SimNode) -> None:
     member.joined()
     member.post_join()
     node.advance(20)
-    lead(node, node.context.groups.shard_of("g").partition, NOBODY)
+    lead(node, node.context.groups.shard_of("g").partition, NO_LEADER)
     assert member.joined().error_code is ErrorCode.not_coordinator
 
 
@@ -240,7 +240,7 @@ def test_a_static_member_that_comes_back_hears_that_the_coordinator_moved(node: 
     back = NodeMember(node, instance_id="i")
     back.post_join()
     node.advance(20)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     assert back.joined().error_code is ErrorCode.not_coordinator
 
 
@@ -251,7 +251,7 @@ def test_members_have_a_whole_session_after_a_long_load(node: SimNode) -> None:
     member.stable()
     held = HeldWatermark(node, node.context.groups.shard_of("g").partition)
     post_commit(node, 5, member)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     lead(node, held.partition, 1)
     node.advance(60_000)
     # While groups are loaded all is well.
@@ -266,7 +266,7 @@ def test_members_have_a_whole_session_after_a_long_load(node: SimNode) -> None:
 
 def test_state_that_was_never_replicated_is_not_kept(node: SimNode, held: HeldWatermark) -> None:
     commit = post_commit(node, 5)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     assert code_of(commit) is ErrorCode.not_coordinator
     # The new leader did not have the record.
     held.partition.log.truncation.truncate_to(0)
@@ -307,7 +307,7 @@ def test_offsets_are_deleted_when_their_tombstones_are_replicated(node: SimNode)
 
 def test_nothing_is_appended_for_a_shard_that_is_gone(node: SimNode, held: HeldWatermark) -> None:
     hosted = node.context.groups.shard_of("g")
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     lead(node, held.partition, 1)
     end = held.partition.log.log_end_offset
     told = node.run(node.context.groups.append_and_wait(hosted, [(b"k", b"v")]))

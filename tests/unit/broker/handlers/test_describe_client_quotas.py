@@ -9,7 +9,7 @@ import pytest
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.nodes.sim_node import SimNode, row, versions_of
-from tests.unit.controller.handlers.test_alter_client_quotas import alter
+from tests.support.quorum.quotas import alter
 
 EXACT, DEFAULT, ANY = 0, 1, 2
 

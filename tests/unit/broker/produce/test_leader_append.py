@@ -13,7 +13,7 @@ from crabka.log.producers.verification import ANY_TERMS, AppendTerms
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem
 from tests.support.coordinators.txn_partitions import transactional_batch
-from tests.support.moves.partitions import NOBODY, HeldWatermark, lead
+from tests.support.moves.partitions import NO_LEADER, HeldWatermark, lead
 from tests.support.nodes.sim_node import SimNode, batch
 from tests.support.storage.replicas import give_followers, replicated_image
 
@@ -178,6 +178,6 @@ def test_who_waits_is_told_when_the_leadership_goes(node: SimNode) -> None:
 
     node.run(run())
     assert told == []
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     node.advance(5)
     assert told == [ErrorCode.not_leader_or_follower]

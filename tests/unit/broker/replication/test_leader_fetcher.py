@@ -16,10 +16,10 @@ from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
 from tests.support.async_tests import run_with
 from tests.support.clients.scripted_broker import DisconnectError
 from tests.support.nodes.follower import FOLLOWER, TOPIC, FollowerWorld, ToyLeader, follow
+from tests.support.nodes.tier_leader import tier_led
 from tests.support.quorum.images import topic_id_of
 from tests.support.storage.small import NOW_MS, ProducerFields, append, make_batch, read_batches
 from tests.support.tiers.remote_reading import HeldThreads, TierWorld
-from tests.unit.broker.replication.test_leader_range import tier_led
 
 
 def fill(log: PartitionLog, *epochs: int) -> None:

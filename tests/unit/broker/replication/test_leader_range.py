@@ -8,9 +8,8 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.async_tests import run_with
 from tests.support.nodes.follower import FOLLOWER, PORT, FollowerWorld, ToyLeader, follow
-from tests.support.quorum.images import topic_id_of
-from tests.support.storage.small import NOW_MS, append, make_batch
-from tests.support.tiers.remote_reading import TierWorld
+from tests.support.nodes.tier_leader import tier_led
+from tests.support.storage.small import append, make_batch
 
 
 async def connect(world: FollowerWorld) -> Connection:
@@ -59,21 +58,6 @@ async def test_a_leader_that_names_no_offset_is_not_followed_there(world: Follow
     ranges = await ask_leader_ranges(connection, FOLLOWER, followed)
     assert [each.partition.index for each in ranges] == [0, 2]
     connection.close()
-
-
-async def tier_led(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, TierWorld, FollowedPartition]:
-    """Return a leader with a segment of three records in each epoch, all but the last two in the tier only."""
-    leader = await world.add_leader()
-    world.place({"leader": -1}, remote_storage_enable="true")
-    tier = TierWorld(loop=world.loop, topic_id=topic_id_of("t"))
-    for epoch in epochs:
-        append(tier.log, make_batch(3), leader_epoch=epoch)
-        tier.log.roll(NOW_MS)
-    tier.tier(limit=len(epochs) - 1)
-    for _ in range(len(epochs) - 2):
-        tier.log.retention.drop_oldest_tiered(1 << 62)
-    leader.logs[topic_id_of("t"), 0] = tier.log
-    return leader, tier, FollowedPartition(world.partition(0), backoff_ms=1)
 
 
 @run_with(follow)

@@ -13,7 +13,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import parse_header
 from tests.support.coordinators.transactions import T0, T1, NodeProducer, control_markers
-from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.moves.partitions import NO_LEADER, HeldWatermark, Posted, lead
 from tests.support.nodes.sim_node import SimNode
 from tests.support.recorded.batches import batches_in
 
@@ -237,7 +237,7 @@ def test_who_waits_hears_that_the_coordinator_moved(node: SimNode, producer: Nod
     producer.add_by_broker()
     held = hold(node)
     ending = post_end(node, producer)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     assert ending.answer().error_code is ErrorCode.not_coordinator
     assert producer.init() is ErrorCode.not_coordinator
     node.advance(1_000)
@@ -252,7 +252,7 @@ def test_a_coordinator_that_comes_back_knows_what_its_log_says(
     producer.add_by_broker()
     held = hold(node)
     post_end(node, producer)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     if is_lost:
         held.partition.log.truncation.truncate_to(held.partition.log.high_watermark)
     lead(node, held.partition, 1)
@@ -299,7 +299,7 @@ def test_markers_are_sent_by_the_new_coordinator_alone(node: SimNode, producer: 
     markers.written.clear()
     node.advance(1_000)
     assert {marker.coordinator_epoch for marker in markers.written} == {old_epoch + 1}
-    lead(node, partition, NOBODY)
+    lead(node, partition, NO_LEADER)
     node.advance(200)
     markers.written.clear()
     node.advance(1_000)
@@ -333,7 +333,7 @@ def test_an_id_that_arrives_late_is_not_used_by_a_coordinator_that_has_gone(
 def test_duties_leave_ids_of_others_alone(node: SimNode, producer: NodeProducer) -> None:
     markers = control_markers(node)
     producer.add_by_broker()
-    lead(node, node.context.transactions.find("id")[0].partition, NOBODY)
+    lead(node, node.context.transactions.find("id")[0].partition, NO_LEADER)
     node.advance(200_000)
     assert markers.written == []
     assert list(node.context.transactions.transactions()) == []

@@ -46,7 +46,7 @@ def test_addresses_become_settings_of_the_node(url: str, expected: dict[str, str
         ("s3://logs?bucket=other", "bucket is no parameter"),
         ("s3://logs?retry.max=often", "retry.max"),
         ("file://machine/dir", "another machine"),
-        ("s3://logs#part", "behind #"),
+        ("s3://logs#part", "after #"),
     ],
 )
 def test_addresses_that_mean_nothing_are_refused(url: str, complaint: str) -> None:

@@ -48,7 +48,7 @@ def test_a_wrong_checksum_does_not_end_the_walk() -> None:
         (LOG[:30], 100, 0, "inside of a header"),
         (b"", 100, 0, "the object ends at"),
         (LOG[:100], len(LOG), 0, "inside of a batch"),
-        (LOG, 100, 0, "reaches behind the end"),
+        (LOG, 100, 0, "extends past the end"),
         (bytes(200), 200, 0, "no batch header"),
         (batches(0, 1) + bytes(70), len(batches(0, 1)) + 70, len(batches(0, 1)), "no batch header"),
     ],

@@ -92,7 +92,7 @@ def test_the_late_words_of_an_old_leader_are_only_a_note() -> None:
     history.apply(FIRST)
     assert refused(history) == [
         (TierFaultKind.LATE_EVENT, "cannot go from DELETE_SEGMENT_STARTED to COPY_SEGMENT_FINISHED"),
-        (TierFaultKind.LATE_EVENT, "was told COPY_SEGMENT_FINISHED when gone"),
+        (TierFaultKind.LATE_EVENT, "got COPY_SEGMENT_FINISHED after its deletion"),
         (TierFaultKind.LATE_EVENT, "was added again after its deletion"),
     ]
     assert not list(history.finished())

@@ -68,7 +68,7 @@ def test_objects_that_nobody_knows_are_one_orphan_after_the_grace_period() -> No
     assert fault.kind is TierFaultKind.ORPHAN_OBJECT
     assert fault.object_name == object_path(segment).removesuffix("log") + "*"
     size = sum(map(len, stranger.storage.objects.values()))
-    assert fault.detail == f"no metadata speaks of its segment; 5 objects, {size} bytes"
+    assert fault.detail == f"there is no metadata of its segment; 5 objects, {size} bytes"
     (orphan,) = found.orphans
     tier.storage.delete_log_segment_data(orphan.as_metadata())
     assert check(tier).faults == []

@@ -91,7 +91,7 @@ def test_a_length_that_leads_behind_the_end_is_found() -> None:
     tier.flip(tier.segments[0], None, 8 * 8 + 6)
     ((kind, detail),) = faults_of(tier, tier.segments[0])
     assert kind is TierFaultKind.CORRUPT_BATCH
-    assert "reaches behind the end of the segment at position 0, after offset -1" in detail
+    assert "extends past the end of the segment at position 0, after offset -1" in detail
 
 
 @pytest.mark.parametrize("part", [None, *(each for each in IndexType if each is not IndexType.TRANSACTION)])

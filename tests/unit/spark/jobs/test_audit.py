@@ -19,9 +19,9 @@ from crabka.spark.jobs.scrub_tasks import Partitions, ScrubTasks
 from tests.support.clusters.loopback import loopback_cluster
 from tests.support.clusters.memory import MemoryCluster
 from tests.support.spark.one_thread import OneThreadSpark
+from tests.support.tier_topic.publishing import publish_events
 from tests.support.tiers.on_disk import write_tier
 from tests.support.tiers.planted import PlantedTier, batches, two_segments
-from tests.unit.remote_topic.test_tier_view import publish_events
 
 pytestmark = [
     pytest.mark.usefixtures("plan_cache"),

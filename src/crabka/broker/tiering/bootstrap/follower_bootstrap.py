@@ -1,7 +1,7 @@
-"""What a follower needs to begin behind the data that only the tier has (Kafka's TierStateMachine).
+"""What a follower needs to begin after the data that only the tier has (Kafka's TierStateMachine).
 
 The segment that ends just below the leader's local log has, beside its batches, all leader epochs up to its end and the
-state of the producers there. With these the follower starts empty behind it, as if it had had the records itself.
+state of the producers there. With these the follower starts empty after it, as if it had fetched the records.
 """
 
 from __future__ import annotations
@@ -41,7 +41,7 @@ class FollowerStart(NamedTuple):
 async def follower_start(
     tools: ReadTools, remote: RemoteLog, last: tuple[int, int], deadline: Deadline
 ) -> FollowerStart:
-    """Return the start behind the segment that holds `last`, a leader epoch and an offset.
+    """Return the start after the segment that holds `last`, a leader epoch and an offset.
 
     Raises RemoteStorageError (the segment may not be known here yet), RemoteWaitOverError.
     """

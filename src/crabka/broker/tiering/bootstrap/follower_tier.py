@@ -17,15 +17,15 @@ if TYPE_CHECKING:
 
 
 class FollowerTier:
-    """Lets logs of followers begin anew behind what the tier holds. Only for the loop."""
+    """Lets logs of followers begin again after what the tier holds. Only for the loop."""
 
     def __init__(self, reads: Callable[[], RemoteReads | None], logs: LogManager) -> None:
         """`reads` returns None on a node without a tier."""
         self._reads = reads
         self._logs = logs
 
-    async def start_behind(self, partition: Partition, leader_epoch: int, offset: int) -> FollowerStart:
-        """Return where a log can begin behind the segment that holds an offset of an epoch, and with which history.
+    async def start_after(self, partition: Partition, leader_epoch: int, offset: int) -> FollowerStart:
+        """Return where a log can begin after the segment that holds an offset of an epoch, and with which history.
 
         Raises RemoteStorageError, RemoteWaitOverError, OperationError if this node has no tier.
         """
@@ -37,7 +37,7 @@ class FollowerTier:
         return await reads.follower_start(partition, leader_epoch, offset)
 
     async def rebuild(self, partition: Partition, start: FollowerStart, log_start_offset: int) -> None:
-        """Drop the log and begin anew. The caller has the log for itself. Raises StorageError, OperationError."""
+        """Drop the log and begin again. The caller holds its turn. Raises StorageError, OperationError."""
         await self._logs.rebuild_from_remote(
             partition.log,
             start.start_offset,

@@ -2,14 +2,13 @@
 
 A log that lost its only segment, or the whole disk, opens empty at its log start. Led like that it would give out
 offsets again that the tier already has (Kafka does so), and everything in the tier would belong to another history. So
-such a log is not led before the tier's metadata is known to its end. If the tier goes on where the log ends, the log
-begins anew after the last segment, with the leader epochs and producers that were copied with it, as a follower does
+such a log is not led before the tier's metadata is known to its end. If the tier continues where the log ends, the log
+begins again after the last segment, with the leader epochs and producers that were copied with it, as a follower does
 that begins at the leader's local log start.
 
 Only a log that may lack durable records is held up: one that was opened without any record, or with an end below what
-its checkpoints know of. A stop meanwhile changes nothing, since every opening finds that again. A log that parts from
-the tier, with an epoch of its own where the tier has another one, is the result of an unclean election, and is led as
-it is.
+its checkpoints know of. A stop in between changes nothing, since every start finds that again. A log that
+diverges from the tier, with another epoch at the same offset, comes from an unclean election, and is led as it is.
 """
 
 from __future__ import annotations
@@ -85,7 +84,7 @@ class LeaderStart:
             raise NotReadyError(f"what the tier has of {name} is being removed")
         if last is None or last.end_offset < partition.log.log_end_offset:
             return
-        start = await self._tier.start_behind(partition, last.leader_epochs[-1][0], last.end_offset)
+        start = await self._tier.start_after(partition, last.leader_epochs[-1][0], last.end_offset)
         async with partition.queue.turn():
             if not is_wanted():
                 return
@@ -131,7 +130,7 @@ class LeaderStart:
         source = partition.log
         log_start = min(max(remote_start, source.log_start_offset), start.start_offset)
         logger.warning(
-            "%s-%d ended at %d on this disk, though the tier holds it up to %d: it goes on at %d, and begins at %d",
+            "%s-%d ended at %d on this disk, though the tier holds it up to %d: it continues at %d, and begins at %d",
             partition.topic,
             partition.index,
             source.log_end_offset,

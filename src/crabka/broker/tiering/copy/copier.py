@@ -1,8 +1,8 @@
 """Copies sealed segments of led partitions to the tier, in order (KIP-405, RLMCopyTask).
 
-One copy: COPY_SEGMENT_STARTED is stored, the files are uploaded in a thread, COPY_SEGMENT_FINISHED is stored with what
-the storage wants to be told again. What fails in between is removed. A crash leaves a segment that is started and not
-finished; it claims nothing, so the next leader copies the offsets under another id and removes the leftover later.
+One copy: COPY_SEGMENT_STARTED is stored, the files are uploaded in a thread, COPY_SEGMENT_FINISHED is stored with the
+custom metadata of the storage. A copy that fails in between is removed. A crash leaves a segment that is started and
+not finished; it counts for nothing, so the next leader copies the offsets under another id and removes it later.
 """
 
 from __future__ import annotations
@@ -45,7 +45,7 @@ logger = logging.getLogger(__name__)
 
 
 class CustomMetadataTooLargeError(RemoteStorageError):
-    """The storage wants more noted than `remote.log.metadata.custom.metadata.max.bytes`; no copy of it will succeed."""
+    """The custom metadata exceeds `remote.log.metadata.custom.metadata.max.bytes`; no copy will succeed."""
 
 
 class SegmentGoneError(RemoteStorageError):
@@ -90,12 +90,12 @@ class SegmentCopier:
         self._pool = pool
         self._remover = remover
         self._quota = quota
-        # What this run of the broker is copying: nobody else will, and nobody here may take it for a leftover.
+        # What this run of the broker is copying; it is not a leftover.
         self.in_flight: set[RemoteLogSegmentId] = set()
 
     @property
     def being_removed(self) -> Container[RemoteLogSegmentId]:
-        """The segments that this broker removes from the tier, whatever their state is yet."""
+        """The segments that this broker is removing from the tier."""
         return self._remover.in_flight
 
     async def wait_for_quota(self, byte_count: int) -> None:
@@ -168,7 +168,7 @@ class SegmentCopier:
         try:
             return await self._pool.submit(self._tools.storage.copy_log_segment_data, metadata, data)
         except Exception as error:
-            logger.warning("%s cannot be copied, what there is of it is removed: %s", metadata.segment_id, error)
+            logger.warning("%s cannot be copied and is removed: %s", metadata.segment_id, error)
             await self._clean_up(metadata)
             raise
 
@@ -179,7 +179,7 @@ class SegmentCopier:
         segment: TierableSegment,
         custom: CustomMetadata | None,
     ) -> None:
-        """Take back an upload whose file was cut meanwhile: a leader that was deposed follows, and holds other records.
+        """Remove an upload whose file was truncated since: a deposed leader follows, and then has other records.
 
         Raises SegmentGoneError.
         """
@@ -200,15 +200,15 @@ class SegmentCopier:
         )
         limit = tools.config().remote_log_metadata_custom_metadata_max_bytes
         if custom is not None and len(custom.value) > limit:
-            # The storage is told what it wanted to be told, but nobody else.
+            # The deletion passes custom metadata to the storage, and does not publish it.
             await self._clean_up(metadata, custom)
             raise CustomMetadataTooLargeError(
-                f"The storage notes {len(custom.value)} bytes for {metadata.segment_id}, {limit} are allowed"
+                f"The custom metadata of {metadata.segment_id} has {len(custom.value)} bytes, {limit} are allowed"
             )
         try:
             await tools.metadata.update_segment(update)
         except InvalidSegmentTransitionError:
-            # Another leader took it for a leftover and removed it before all of it was there.
+            # Another leader removed it as a leftover before the upload ended.
             await self._remover.delete_data(metadata)
             raise
 
@@ -216,7 +216,7 @@ class SegmentCopier:
         try:
             await self._remover.remove(metadata, custom)
         except Exception as error:  # noqa: BLE001 - why the copy failed matters more; leftovers are removed later
-            logger.warning("%s is left behind until later: %s", metadata.segment_id, error)
+            logger.warning("%s cannot be removed now, it is removed later: %s", metadata.segment_id, error)
 
 
 class CopyTask:
@@ -236,11 +236,11 @@ class CopyTask:
         self._log = source
         self._is_wanted = is_wanted
         self._starts_over = True
-        # Up to here the tier was seen to hold all that the local log has: only this leader removes any of it.
+        # Up to here the tier holds all that the local log has: only this leader removes any of it.
         self._verified_offset = NOTHING_COPIED
 
     def start_over(self) -> None:
-        """Take nothing for granted that was seen in the tier before: others may have removed it meanwhile."""
+        """Verify again what was seen in the tier before: others may have removed it since."""
         self._starts_over = True
 
     async def run_once(self) -> None:
@@ -285,7 +285,7 @@ class CopyTask:
             self._note_lag()
 
     async def _plan(self, copied: int) -> list[TierableSegment]:
-        """Return what to copy; what a crash could still take is made durable before."""
+        """Return what to copy, durable on the local disk."""
         source = self._log
         start, stable = source.log_start_offset, source.last_stable_offset
         found = source.tiering.tierable_segments(max(copied + 1, start), stable)
@@ -295,7 +295,7 @@ class CopyTask:
         return plan_copy(found, copied_offset=copied, log_start_offset=start, stable_offset=stable)
 
     def _has_log_start(self) -> bool:
-        """Return whether the log starts with something; who led before may have removed it without this broker."""
+        """Return whether the first offset of the log exists; a former leader may have removed it."""
         source = self._log
         start = source.log_start_offset
         if start >= source.local_log_start_offset:
@@ -305,7 +305,7 @@ class CopyTask:
         return epoch is None or metadata.remote_log_segment_metadata(self._partition, epoch, start) is not None
 
     async def _take_over_log_start(self) -> None:
-        """Begin where the tier begins: a leader before may have deleted more than this broker ever heard of."""
+        """Begin where the tier begins: a former leader may have deleted more than this broker knows."""
         source = self._log
         finished = [
             segment

@@ -1,6 +1,6 @@
 """Which segments of a led partition go to the tier next (KIP-405, RLMCopyTask). PURE.
 
-What is in the tier already is told by the lineage of leader epochs, never by base offsets: after a truncation a segment
+The lineage of leader epochs decides what is in the tier already, never base offsets: after a truncation a segment
 with a known base offset may hold other records, and leaders roll at different offsets.
 """
 
@@ -20,7 +20,7 @@ NOTHING_COPIED = -1
 
 
 class SealedSegment(Protocol):
-    """What the plan must know of a local segment. `end_offset` is that of the last record."""
+    """What the plan needs to know of a local segment. `end_offset` is that of the last record."""
 
     @property
     def base_offset(self) -> int:
@@ -47,7 +47,7 @@ SegmentT = TypeVar("SegmentT", bound=SealedSegment)
 
 
 class RemoteLookup(Protocol):
-    """What the tier's metadata says of one partition."""
+    """The tier's metadata of one partition."""
 
     def highest_offset(self, epoch: int) -> int | None:
         """Return the highest offset of an epoch that was ever copied."""
@@ -79,8 +79,8 @@ def highest_remote_offset(lineage: EpochLineage, remote: RemoteLookup) -> int:
 def copied_offset(lineage: EpochLineage, remote: RemoteLookup, from_offset: int) -> int:
     """Return the offset up to which the tier holds all that the local log from `from_offset` on has.
 
-    The highest offset alone does not prove it: it stays when a segment is deleted, and the late news of an upload that
-    was given up may raise it for a moment. Whoever deletes local segments, or skips copying them, goes by this.
+    The highest offset alone does not prove it: it stays when a segment is deleted, and a late event of an
+    abandoned upload may raise it for a moment. Deletion of local segments and the choice of what to copy use this.
     """
     highest = highest_remote_offset(lineage, remote)
     offset = from_offset
@@ -105,7 +105,7 @@ def plan_copy(
         if segment.end_offset <= copied_offset or segment.end_offset < log_start_offset:
             continue
         if segment.end_offset >= stable_offset or not segment.is_flushed:
-            # Nothing is copied before what comes before it, so that the tier has no holes.
+            # Segments are copied in order, so that the tier has no holes.
             break
         planned.append(segment)
     return planned

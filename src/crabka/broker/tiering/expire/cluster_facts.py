@@ -1,4 +1,4 @@
-"""What the broker's own view of the cluster says of topics, and how that view is made as new as the controller's."""
+"""Which topics exist, by the broker's own metadata, and how it catches up with the controller."""
 
 from __future__ import annotations
 
@@ -20,7 +20,7 @@ _LOOK_AGAIN_MS: Final = 50
 
 
 class BrokerClusterFacts:
-    """Facts for the sweep of what nobody leads."""
+    """Facts for the removal of orphaned data."""
 
     def __init__(self, quorum: RaftQuorum, controller: ControllerRequests, *, timeout_ms: int) -> None:
         self._quorum = quorum
@@ -32,21 +32,21 @@ class BrokerClusterFacts:
         return partition.topic_id not in self._quorum.image.topics.by_id
 
     async def catch_up(self) -> None:
-        """Return when this broker acts by all that the active controller had committed at the call.
+        """Return when this broker has applied all that the active controller had committed at the call.
 
-        A change may be in the image while its delivery waits for a disk: only when that is done, the partitions of this
-        broker have the roles and settings that it names. Raises OperationError when no controller answers, or the news
-        do not arrive in time.
+        A change may be in the image while its delivery waits for a disk: only after that the partitions of this broker
+        have the new roles and settings. Raises OperationError if no controller responds, or the metadata does not
+        arrive in time.
         """
         answer = await self._controller.request(ApiKey.DESCRIBE_QUORUM, _describe)
         partition = answer.topics[0].partitions[0]
         if partition.error_code is not ErrorCode.none:
-            raise OperationError(partition.error_code, "the active controller does not tell how far the metadata is")
+            raise OperationError(partition.error_code, "the active controller does not return the end of the metadata")
         try:
             async with asyncio.timeout(self._timeout_ms / 1000):
                 await self._wait_for(partition.high_watermark)
         except TimeoutError as error:
-            raise OperationError(ErrorCode.request_timed_out, "the metadata of the cluster lag behind") from error
+            raise OperationError(ErrorCode.request_timed_out, "the metadata of this broker lags behind") from error
 
     async def _wait_for(self, end_offset: int) -> None:
         # There is no event for records that change nothing, so this polls.

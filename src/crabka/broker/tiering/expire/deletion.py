@@ -1,8 +1,8 @@
 """Removes segments from the tier: one, or all of a partition whose topic is deleted or not tiered any more.
 
-A segment goes in three steps, each of which may be the last one before a crash: DELETE_SEGMENT_STARTED is stored, so
-that nobody reads it any more and whoever comes next goes on; the data is deleted; DELETE_SEGMENT_FINISHED is stored.
-All of them may be repeated, also by several brokers at once.
+A segment is removed in three steps, each of which may be the last one before a crash: DELETE_SEGMENT_STARTED is stored,
+so that no reader uses it and a later leader continues; the data is deleted; DELETE_SEGMENT_FINISHED is stored. All
+steps may be repeated, also by several brokers at once.
 """
 
 from __future__ import annotations
@@ -36,15 +36,15 @@ class SegmentRemover:
     def __init__(self, tools: TierTools, pool: TierPool) -> None:
         self._tools = tools
         self._pool = pool
-        # What is being removed, so that nobody begins it a second time.
+        # What is being removed: it must not be started twice.
         self.in_flight: set[RemoteLogSegmentId] = set()
-        # Hears of every segment whose data is gone.
+        # Called with every segment whose data is deleted.
         self.on_removed: Callable[[RemoteLogSegmentId], None] = lambda _segment_id: None
 
     async def remove(self, segment: RemoteLogSegmentMetadata, custom: CustomMetadata | None = None) -> None:
         """Take all steps that are left. Raises RemoteStorageError; it may be called again then.
 
-        `custom` is told to the storage, but not stored.
+        `custom` is passed to the storage, but not stored.
         """
         if segment.segment_id in self.in_flight:
             return
@@ -63,7 +63,7 @@ class SegmentRemover:
             self.in_flight.discard(segment.segment_id)
 
     async def begin(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Take all steps but the last: the data is gone, and the deletion to be finished by `remove` later."""
+        """Take all steps but the last: the data is deleted, and `remove` finishes the deletion later."""
         if segment.segment_id in self.in_flight:
             return
         self.in_flight.add(segment.segment_id)
@@ -97,7 +97,7 @@ class SegmentRemover:
         try:
             await tools.metadata.update_segment(update)
         except InvalidSegmentTransitionError as error:
-            # Somebody else is as far, or further: what is not known is deleted already, or was never stored.
+            # Another broker is as far, or further: an unknown segment is deleted already, or was never stored.
             if error.source is not None and error.source < state:
                 raise
 
@@ -112,8 +112,8 @@ class PartitionRemover:
     async def delete(self, partition: TopicIdPartition) -> None:
         """Remove a partition whose topic is deleted. Raises RemoteStorageError, NotReadyError; to be called again then.
 
-        The mark comes first: from then on no segment can be added, and whoever owns the partition of the metadata topic
-        will finish what this broker begins.
+        The mark comes first: from then on no segment can be added, and the owner of the metadata partition finishes
+        what this broker begins.
         """
         hit = self._tools.runtime.failpoints.hit
         hit("delete_partition.before_marked")
@@ -130,7 +130,7 @@ class PartitionRemover:
         logger.info("The tier has nothing of %s any more", partition)
 
     async def purge(self, partition: TopicIdPartition) -> None:
-        """Remove all segments, whatever their state, but leave the partition as one that may get others."""
+        """Remove all segments in any state; the partition may get new ones afterwards."""
         for segment in list(self._tools.metadata.list_remote_log_segments(partition)):
             await self._segments.remove(segment)
 
@@ -145,6 +145,6 @@ class PartitionRemover:
         try:
             await tools.metadata.put_partition_delete(step)
         except InvalidPartitionDeleteTransitionError as error:
-            # Somebody else is as far, or further.
+            # Another broker is as far, or further.
             if error.source is None or error.source < state:
                 raise

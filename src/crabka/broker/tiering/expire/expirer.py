@@ -1,8 +1,8 @@
-"""Removes remote segments that retention no longer keeps, and uploads that nobody will finish (RLMExpirationTask).
+"""Removes remote segments that retention no longer keeps, and uploads that were abandoned (RLMExpirationTask).
 
-The log start moves first and is made durable, then segments go: a reader is told that an offset is gone, never that it
-cannot be found. A new leader finds what its predecessor left over by the same rules. Before anything goes the leader
-asks the controller for news: one that was replaced, perhaps by a replica with another history, has no say any more.
+The log start moves first and is made durable, then segments are removed: so a reader learns that an offset is out of
+range, never that it is missing. A new leader finds leftovers of its predecessor by the same rules. Before a removal the
+leader catches up with the controller: a leader that was replaced, even by a replica with another history, stops.
 """
 
 from __future__ import annotations
@@ -113,15 +113,15 @@ class ExpiryTask:
             if not self._is_wanted():
                 return
             if reason is RemovalReason.UNFINISHED:
-                await self._go_on_deleting(segment)
+                await self._continue_deletion(segment)
             else:
                 logger.info("%s is removed: %s", segment.segment_id, reason.value)
                 await self._remover.remove(segment)
             left_bytes -= segment.segment_size_bytes
         self._note_delete_lag(0, 0)
 
-    async def _go_on_deleting(self, segment: RemoteLogSegmentMetadata) -> None:
-        """Delete the data at once, and again when its uploader can be at work no more; that finishes it."""
+    async def _continue_deletion(self, segment: RemoteLogSegmentMetadata) -> None:
+        """Delete the data at once, and again when its uploader has certainly ended; that finishes the deletion."""
         now_ms, name = self._tools.runtime.clock.monotonic_ms(), segment.segment_id
         if not self._deletions.is_waiting(name):
             logger.info("%s is removed: %s", name, RemovalReason.UNFINISHED.value)
@@ -149,7 +149,7 @@ class ExpiryTask:
             self._deletions.note_deleted(segment.segment_id, self._tools.runtime.clock.monotonic_ms())
 
     def _is_begun(self, segment: RemoteLogSegmentMetadata) -> bool:
-        """Return whether an upload is still not finished: that may have changed while this task waited."""
+        """Return whether an upload is still unfinished: that may have changed while this task waited."""
         begun = RemoteLogSegmentState.COPY_SEGMENT_STARTED
         # Those of one epoch are few where there are many.
         epoch = segment.leader_epochs[-1][0]
@@ -157,7 +157,7 @@ class ExpiryTask:
         return any(each.segment_id == segment.segment_id and each.state is begun for each in listed)
 
     def _report_foreign(self, foreign: Sequence[RemoteLogSegmentMetadata]) -> None:
-        """Warn of segments that the log does not know of, once for each time that there are more of them."""
+        """Warn of segments that are no part of the log, again whenever there are more of them."""
         if len(foreign) > self._reported_count:
             source, name = self._log, self._partition.topic_partition
             logger.warning(

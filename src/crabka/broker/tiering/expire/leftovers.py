@@ -1,10 +1,10 @@
-"""Uploads that nobody will finish: begun by a broker that stopped or lost the partition. PURE.
+"""Abandoned uploads: of a broker that stopped or lost the partition. PURE.
 
-A segment that stays in COPY_SEGMENT_STARTED while this broker leads its partition and does not upload it itself was
-left behind, by another broker or by an earlier run of this one. Its uploader may still be at work, so it is given a
-grace period, counted from when this leader first saw it: clocks of other brokers are not to be trusted. The upload may
-end even later than its deletion; therefore the data is deleted once more after another such period, and only then the
-deletion is finished: a crash forgets nothing.
+A segment that stays in COPY_SEGMENT_STARTED while this broker leads its partition and does not upload it was abandoned,
+by another broker or by an earlier run of this one. Its uploader may still be running, so it gets a grace period from
+the moment when this leader first saw it: clocks of other brokers are not trusted. The upload may end even after its
+deletion. Therefore the data is deleted once more after another grace period, and only then the deletion is finished:
+this survives a crash.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ class LeftoverWatch:
         now_ms: int,
         grace_ms: int,
     ) -> list[RemoteLogSegmentMetadata]:
-        """Return the uploads that were given time enough. The time never goes back, but has no date."""
+        """Return the uploads whose grace period is over. The time is monotonic."""
         begun = {
             segment.segment_id: segment
             for segment in segments
@@ -50,8 +50,8 @@ class LeftoverWatch:
 class DeletionWatch:
     """When the leader of one partition deleted the data of segments whose deletion is begun and not finished.
 
-    Nobody can tell any more whether such a segment was an upload that is still on its way. So its deletion is finished
-    only after a grace period, with the data deleted once more; until then whoever leads next does the same.
+    Such a segment may be an upload that is still running: its state does not show that. So its deletion is finished
+    only after a grace period, with the data deleted once more; a leader that takes over does the same.
     """
 
     __slots__ = ("_deleted_ms",)
@@ -64,7 +64,7 @@ class DeletionWatch:
         self._deleted_ms = {each: at_ms for each, at_ms in self._deleted_ms.items() if each in segment_ids}
 
     def note_deleted(self, segment_id: RemoteLogSegmentId, now_ms: int) -> None:
-        """Learn that the data was deleted."""
+        """Note that the data was deleted."""
         self._deleted_ms[segment_id] = now_ms
 
     def is_waiting(self, segment_id: RemoteLogSegmentId) -> bool:

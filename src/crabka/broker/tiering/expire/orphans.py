@@ -1,8 +1,8 @@
-"""Finishes deletions that nobody else will: of partitions whose topic is gone.
+"""Finishes deletions of partitions that have no leader any more, because their topic is deleted.
 
-Who led a partition removes its data when the topic is deleted. If that broker crashes, nobody leads the partition any
-more; then the leader of its partition of the metadata topic, the owner, finishes it. Whether a topic is gone is asked
-only after catching up with the controller: a broker that lags must not delete what was created a moment ago.
+The leader of a partition removes its data when the topic is deleted. If that broker crashes, the leader of the
+partition's metadata partition, its owner, finishes the deletion. The owner first catches up with the controller: a
+broker that lags must not delete a topic that was just created.
 """
 
 from __future__ import annotations
@@ -21,19 +21,19 @@ logger = logging.getLogger(__name__)
 
 
 class ClusterFacts(Protocol):
-    """What must be known of the cluster to tell what is left over."""
+    """What must be known of the cluster to find leftovers."""
 
     def is_topic_deleted(self, partition: TopicIdPartition) -> bool:
         """Return whether there is no topic of that id."""
         ...
 
     async def catch_up(self) -> None:
-        """Return when this broker knows all that the controller had committed at the call. Raises OperationError."""
+        """Return when this broker has applied all that the controller had committed. Raises OperationError."""
         ...
 
 
 class OrphanSweep:
-    """Looks for what is left over, again and again."""
+    """Removes partitions that two runs in a row found to be left over."""
 
     def __init__(
         self,
@@ -43,16 +43,16 @@ class OrphanSweep:
         *,
         is_busy: Callable[[TopicIdPartition], bool],
     ) -> None:
-        """`is_busy` tells the partitions that this broker tiers, or removes already."""
+        """`is_busy` returns whether this broker tiers a partition, or removes it already."""
         self._tools = tools
         self._remover = remover
         self._cluster = cluster
         self._is_busy = is_busy
-        # Seen by the last run: whoever led them gets the time between two runs.
+        # Seen by the last run: their last leader gets the time between two runs.
         self._seen: frozenset[TopicIdPartition] = frozenset()
 
     async def run_once(self) -> None:
-        """Remove what was left over in the last run already. Raises RemoteStorageError, OperationError."""
+        """Remove what was left over already in the last run. Raises RemoteStorageError, OperationError."""
         found = self._left_over()
         due = found & self._seen
         self._seen = found

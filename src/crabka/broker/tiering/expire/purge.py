@@ -50,7 +50,7 @@ class TierPurge:
     async def purge(self, partition: TopicIdPartition, source: PartitionLog, is_wanted: Callable[[], bool]) -> None:
         """Remove all segments of a partition that this broker leads; none if the topic is tiered again.
 
-        `is_wanted` tells whether they shall go, as far as this broker knows. Raises RemoteStorageError, OperationError;
+        `is_wanted` returns whether this broker still wants that. Raises RemoteStorageError, OperationError;
         to be called again then.
         """
         metadata = self._tools.metadata
@@ -94,20 +94,20 @@ class TierPurge:
         try:
             await self._note(notice, RemoteLogSegmentState.COPY_SEGMENT_FINISHED)
         except InvalidSegmentTransitionError as error:
-            raise NotReadyError(f"another broker does not let go what the tier has of {partition}") from error
+            raise NotReadyError(f"another broker withdrew the removal of what the tier has of {partition}") from error
         hit("purge.after_committed")
         return True
 
     async def _finish(self, partition: TopicIdPartition, source: PartitionLog) -> None:
         """Remove all segments, then the notices. The log begins where its local part does."""
-        listed = self._doomed(partition)
+        listed = self._being_removed(partition)
         if listed and source.retention.raise_log_start(source.local_log_start_offset):
             await self._tools.save_log_starts([source.log_dir])
-        # Looked at anew after every wait: whoever ended the removal first may have let others begin.
-        for segment in self._doomed(partition):
+        # Checked again after every wait: another broker may have finished the removal, and new copies may exist.
+        for segment in self._being_removed(partition):
             if not is_removal_notice(segment):
                 await self._remover.remove(segment)
-        listed = self._doomed(partition)
+        listed = self._being_removed(partition)
         if not all(map(is_removal_notice, listed)):
             raise NotReadyError(f"not all that the tier has of {partition} is removed yet")
         self._tools.runtime.failpoints.hit("purge.before_finished")
@@ -125,13 +125,13 @@ class TierPurge:
         await self._note(notice, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)
         return True
 
-    def _doomed(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
-        """Return all there is while a committed notice stands: nobody relies on any of it, then or later."""
+    def _being_removed(self, partition: TopicIdPartition) -> list[RemoteLogSegmentMetadata]:
+        """Return all segments while a committed notice stands: none of them may be used, then or later."""
         listed = list(self._tools.metadata.list_remote_log_segments(partition))
         return listed if any(map(is_committed_notice, listed)) else []
 
     async def _note(self, notice: RemoteLogSegmentMetadata, state: RemoteLogSegmentState) -> None:
-        """Take a step with a notice; what somebody else took back or ended is left to them."""
+        """Take a step with a notice, unless another broker withdrew or finished it."""
         tools = self._tools
         is_commit = state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED
         update = RemoteLogSegmentMetadataUpdate(

@@ -1,12 +1,13 @@
-"""Which remote segments go, and where the log starts then (KIP-405, RLMExpirationTask). PURE.
+"""Which remote segments are removed, and where the log starts then (KIP-405, RLMExpirationTask). PURE.
 
-Segments go from the oldest on, while they are too old, too much, or below the log start. The first one that stays ends
-the search, so that the log never has a hole. Only finished segments count: what is being copied, or was given up, is
-neither part of the size nor a reason to stop. What lies in several places, because leaders copied it twice or the
-local disk still has it, counts once: by size a segment goes only if enough is left behind it.
+Segments are removed from the oldest on, while they are too old, exceed the size, or are below the log start. The first
+one that stays ends the search, so that the log never has a hole. Only finished segments count: an upload in progress or
+an abandoned one is neither part of the size nor a reason to stop. Offsets that exist in several places, because leaders
+copied them twice or the local disk still has them, count once: by size a segment is removed only if enough is left
+after it.
 
 A log that lost its records, as on a disk that was replaced, knows no epoch of what the tier holds. Such segments are
-not removed as those of a history that nobody needs (Kafka does): they may be the last copy. What ends below the log
+not removed as those of an obsolete history (Kafka does that): they may be the last copy. What ends below the log
 start is gone for readers in any case; all other segments of epochs before those of the log stay until an operator
 gives them up (`crabka tier forget`).
 """
@@ -79,11 +80,11 @@ class RetentionPlan:
     foreign: tuple[RemoteLogSegmentMetadata, ...] = ()
 
 
-class _SizesBehind:
+class _SizesAfter:
     """How many bytes a log has from an offset on, at least.
 
-    Of segments that overlap only one counts, since how much they share cannot be told from their metadata. To count too
-    little keeps a segment for longer; to count too much would delete what shall stay.
+    Of segments that overlap only one counts, since their metadata does not show how much they share. To count too
+    little keeps a segment for longer; to count too much would delete segments too early.
     """
 
     __slots__ = ("_sizes", "_starts")
@@ -101,7 +102,7 @@ class _SizesBehind:
                 self._sizes.append(self._sizes[-1] + size)
 
     def from_offset(self, offset: int) -> int:
-        """Return the bytes of segments that begin there or behind."""
+        """Return the bytes of segments that begin at or after an offset."""
         return self._sizes[bisect_right(self._starts, -offset)]
 
 
@@ -112,14 +113,14 @@ class _Search:
     expires_before_ms: int | None
     # -1 sets no limit.
     retention_bytes: int
-    sizes: _SizesBehind
+    sizes: _SizesAfter
     removals: list[Removal] = field(default_factory=list)
     log_start_offset: int | None = None
 
     def reason(self, segment: RemoteLogSegmentMetadata) -> RemovalReason | None:
         """Return why a segment of the lineage goes, None if it stays."""
         newest_ms = segment.max_timestamp_ms
-        # A segment whose time nobody knows is not old: only its size can make it go.
+        # A segment of unknown time is not old: only the size limit can remove it.
         if self.expires_before_ms is not None and NO_TIMESTAMP < newest_ms <= self.expires_before_ms:
             return RemovalReason.TIME
         if self.retention_bytes != UNLIMITED and self.sizes.from_offset(segment.end_offset + 1) >= self.retention_bytes:
@@ -218,15 +219,15 @@ def _foreign(
 
 def _sizes(
     lineage: EpochLineage, finished: Iterable[RemoteLogSegmentMetadata], extent: LogExtent, limits: RetentionLimits
-) -> _SizesBehind:
-    """Return how large the log is behind any offset; nobody asks without a limit."""
+) -> _SizesAfter:
+    """Return the bytes after each offset; not called without a limit."""
     if limits.retention_bytes == UNLIMITED:
-        return _SizesBehind(())
+        return _SizesAfter(())
     remote = (
         (segment.start_offset, segment.end_offset, segment.segment_size_bytes)
         for segment in finished
         if _counts(lineage, segment, extent)
     )
-    # A leader that was deposed may have a long tail that nobody follows; it must not make what is committed go.
+    # A deposed leader may have a long tail that no replica follows; it must not cause the removal of committed data.
     local = (each for each in extent.local if each.end_offset < extent.high_watermark)
-    return _SizesBehind([*remote, *local])
+    return _SizesAfter([*remote, *local])

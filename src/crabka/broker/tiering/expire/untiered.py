@@ -1,8 +1,8 @@
-"""Led partitions that are not tiered any more, and of which nothing shall stay in the tier (KIP-950).
+"""Led partitions that are not tiered any more, and whose data has to leave the tier (KIP-950).
 
-All that the tier has of them is removed when that begins, and when another epoch does. A former leader may still have a
-copy on its way then, and store its first event after the tier was seen to be empty. So the leader goes on looking, and
-removes what stays there for the grace period of uploads (`leftovers`).
+All that the tier has of them is removed at once, and again in each new epoch. A former leader may still have a copy in
+progress then, and store its first event after the tier was seen to be empty. So the leader keeps checking, and removes
+what stays there for the grace period of uploads (`leftovers`).
 """
 
 from __future__ import annotations
@@ -19,30 +19,30 @@ if TYPE_CHECKING:
 
 
 @dataclass(slots=True)
-class _Forsaken:
+class _UntieredPartition:
     partition: Partition
     leader_epoch: int
-    # Since when the tier holds something of it while no removal is under way; None if it was empty.
+    # Since when the tier holds something of it while no removal is running; None if it was empty.
     found_ms: int | None = None
 
 
-class ForsakenPartitions:
-    """Remembers such partitions, and in which epoch their remote data was looked for. Only for the loop."""
+class UntieredPartitions:
+    """These partitions, with the epoch in which their remote data was last removed. Only for the loop."""
 
     def __init__(self, tools: TierTools) -> None:
         self._tools = tools
-        self._led: dict[TopicIdPartition, _Forsaken] = {}
+        self._led: dict[TopicIdPartition, _UntieredPartition] = {}
 
     def __contains__(self, name: object) -> bool:
-        """Return whether what the tier has of a partition shall go."""
+        """Return whether the data of a partition has to leave the tier."""
         return name in self._led
 
     def begin(self, name: TopicIdPartition, partition: Partition) -> bool:
-        """Add a partition that is led here; return whether it has not been looked for in this epoch."""
+        """Add a partition that is led here; return whether its data was not yet removed in this epoch."""
         known = self._led.get(name)
         if known is not None and known.leader_epoch == partition.leader_epoch:
             return False
-        self._led[name] = _Forsaken(partition, partition.leader_epoch)
+        self._led[name] = _UntieredPartition(partition, partition.leader_epoch)
         return True
 
     def end(self, name: TopicIdPartition) -> bool:
@@ -50,9 +50,9 @@ class ForsakenPartitions:
         return self._led.pop(name, None) is not None
 
     def due(self, removing: Container[TopicIdPartition]) -> list[tuple[TopicIdPartition, Partition]]:
-        """Return the partitions whose removal has to begin again: something was there for the grace period.
+        """Return the partitions whose removal has to start again: they had data for the grace period.
 
-        `removing` are those whose removal is under way.
+        `removing` are those whose removal is running.
         """
         now_ms = self._tools.runtime.clock.monotonic_ms()
         grace_ms = self._tools.config().crabka_remote_leftover_grace_ms

@@ -1,4 +1,4 @@
-"""The topic-based manager of the tier's metadata, as a part of a broker: where its topic is and what it looks after.
+"""The topic-based manager of the tier's metadata in a broker: where its topic is, and which partitions of it it owns.
 
 It talks to the cluster as any client, through the listener of `remote.log.metadata.manager.listener.name` or else the
 one between brokers. The leader of a partition of the topic reads it always, whatever this broker hosts.
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
 
 
 class MetadataTopicHost:
-    """Starts and stops the manager, and tells it which partitions of the topic this broker leads."""
+    """Starts and stops the manager, and notifies it of the partitions of the topic that this broker leads."""
 
     def __init__(
         self,
@@ -54,7 +54,7 @@ class MetadataTopicHost:
         log_dir = self._config.log_dirs[0]
         manager = await start_topic_based_manager(self._runtime, event_log, log_dir, on_failure=self._on_failure)
         self._manager = manager
-        self._tell_own(self._image())
+        self._notify_own(self._image())
         return manager
 
     async def stop(self) -> None:
@@ -64,12 +64,12 @@ class MetadataTopicHost:
             await manager.stop()
 
     def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
-        """Learn who leads the partitions of the topic."""
+        """Note which partitions of the topic this broker leads."""
         topic = image.topics.by_name.get(METADATA_TOPIC)
         if topic is not None and topic.topic_id in delta.topics_created | delta.topics_changed:
-            self._tell_own(image)
+            self._notify_own(image)
 
-    def _tell_own(self, image: MetadataImage) -> None:
+    def _notify_own(self, image: MetadataImage) -> None:
         topic = image.topics.by_name.get(METADATA_TOPIC)
         if topic is not None and self._manager is not None:
             node_id = self._config.node_id

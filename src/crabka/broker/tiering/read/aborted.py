@@ -1,6 +1,6 @@
 """The aborted transactions that a read_committed consumer of remote batches must know.
 
-An entry lies in the segment of the abort marker, which may be far behind the records: the segments with transaction
+An entry lies in the segment of the abort marker, which may come long after the records: the segments with transaction
 indexes are walked, remote ones first and then the local ones, until an entry says that no later one can matter.
 """
 

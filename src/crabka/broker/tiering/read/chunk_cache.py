@@ -1,7 +1,7 @@
 """Pieces of remote segments in memory, each downloaded once for all who want it.
 
-A segment is cut into chunks at multiples of `chunk_bytes`. A download belongs to the cache: it goes on when the client
-that wanted it has gone, and the next one finds it. What is in memory and on its way together stays below a bound.
+A segment is cut into chunks at multiples of `chunk_bytes`. A download belongs to the cache: it continues when its
+client has gone, and the next client finds it. Loaded and loading bytes together stay below a bound.
 """
 
 from __future__ import annotations
@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
 # A store works for each request as well as for each byte: with half of this, an S3 server takes a third more time.
 CHUNK_BYTES: Final = 8 * 1024 * 1024
-# What is read ahead may take this share of the cache, so that it does not drive out what somebody waits for.
+# Read-ahead may take this share of the cache, so that it does not evict chunks that a client waits for.
 _AHEAD_SHARE: Final = 2
 
 
@@ -40,7 +40,7 @@ class ChunkCache:
         on_downloaded: Callable[[int], None] = lambda _: None,
         on_dropped: Callable[[uuid.UUID], None] = lambda _: None,
     ) -> None:
-        """`on_dropped` hears of segments of which bytes went that were here: the next reader gets them anew."""
+        """`on_dropped` receives segments of which chunks were dropped: the next reader downloads them again."""
         self._storage = storage
         self._pool = pool
         self._capacity_bytes = capacity_bytes
@@ -107,7 +107,7 @@ class ChunkCache:
         self._loading_bytes -= size
         known = self._chunks.get(key)
         if future.cancelled() or future.exception() is not None:
-            # Whoever asks next tries again.
+            # The next reader retries.
             if known is not None and known[0] is future:
                 self._drop(key)
             return

@@ -1,4 +1,4 @@
-"""How long a read of the tier may take: work that others share is waited for, never cancelled."""
+"""How long a read of the tier may take. Shared work is waited for, never cancelled."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ T = TypeVar("T")
 
 
 class RemoteWaitOverError(CrabkaError):
-    """The tier has not answered in time. What was asked of it goes on and serves whoever asks again."""
+    """The tier has not responded in time. The request continues and serves the next attempt."""
 
 
 class Deadline:
@@ -24,7 +24,7 @@ class Deadline:
         self._at = self._loop.time() + wait_ms / 1000
 
     async def reach(self, *futures: asyncio.Future[T]) -> None:
-        """Return when all futures are done or the time is over, whatever comes first."""
+        """Return when all futures are done or the time is over."""
         pending = [future for future in futures if not future.done()]
         remaining_s = self._at - self._loop.time()
         if pending and remaining_s > 0:

@@ -1,4 +1,4 @@
-"""Indexes of remote segments: those in use in memory, those used lately on disk, each fetched once for all who want it.
+"""Indexes of remote segments: those in use in memory, recent ones on disk, each fetched once for all readers.
 
 Bounded by `remote.log.index.file.cache.total.size.bytes` on disk and a fixed share of memory; what nobody used for
 `remote.log.index.file.cache.ttl.ms` goes.

@@ -3,7 +3,7 @@
     <log dir>/remote-log-index-cache/<start offset>_<segment id>.{index,timeindex,txnindex}
 
 Owns names and bytes. Every call may wait for the disk or the tier and runs in a thread. The files only save downloads:
-one that cannot be read or written is done without, and one that makes no sense is dropped and fetched anew.
+an unreadable or unwritable one is skipped, and an invalid one is dropped and fetched again.
 
 The checksums of the files are kept in memory. After a restart they are not known: then only offset indexes are taken
 from this disk, because every entry of them is compared with the batches before it is used (`part_check`). An index that
@@ -221,17 +221,17 @@ def decode_index(
     if kind is IndexType.OFFSET:
         offsets = OffsetIndex.decode(base, data, where)
         if offsets.last_offset > last or offsets.last_position > segment.segment_size_bytes:
-            raise CorruptDataError(where, "offset index goes behind the end of the segment")
+            raise CorruptDataError(where, "offset index extends past the end of the segment")
         return offsets
     if kind is IndexType.TIMESTAMP:
         times = TimeIndex.decode(base, data, where)
         if len(times) and times.last.offset > last:
-            raise CorruptDataError(where, "time index goes behind the end of the segment")
+            raise CorruptDataError(where, "time index extends past the end of the segment")
         return times
     aborted = decode_aborted(data, where)
     for entry in aborted:
         if not base <= entry.last_offset <= last or not 0 <= entry.first_offset < entry.last_offset:
-            raise CorruptDataError(where, "transaction index goes behind the end of the segment")
+            raise CorruptDataError(where, "transaction index extends past the end of the segment")
         if entry.producer_id < 0 or entry.last_stable_offset < 0:
             raise CorruptDataError(where, "transaction index has a number below zero")
     return aborted

@@ -1,6 +1,6 @@
 """The threads that read from the tier, and the bound on what waits for them.
 
-They are none of the node's other threads: a store that hangs takes these and nobody else's.
+They are separate from the node's other threads: a store that hangs blocks only these.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class ReaderPool:
         return max(0.0, 1 - self._unfinished / self._thread_count)
 
     def submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
-        """Run `fn` in a thread. The future belongs to all who want it: whoever waits must not cancel it.
+        """Run `fn` in a thread. The future is shared: a waiter must not cancel it.
 
         Raises ReaderBusyError when `max_pending` jobs wait already.
         """
@@ -62,7 +62,7 @@ class ReaderPool:
         return future
 
     def run_later(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> None:
-        """Run a small job whose outcome nobody waits for, behind all others. `fn` handles its own failures."""
+        """Run a small job in the background, after all others. `fn` handles its own failures."""
         self._submit(fn, *args, **kwargs)
 
     def _submit(self, fn: Callable[P, T], /, *args: P.args, **kwargs: P.kwargs) -> asyncio.Future[T]:
@@ -94,5 +94,5 @@ class ReaderPool:
     def _on_done(self, future: asyncio.Future[Any]) -> None:
         self._unfinished -= 1
         if not future.cancelled():
-            # Those who waited may have gone; that nobody looks at a failure is fine.
+            # All waiters may have gone; an unread failure is fine.
             future.exception()

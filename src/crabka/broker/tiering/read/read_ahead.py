@@ -1,4 +1,4 @@
-"""Finds out who reads a partition in order, and downloads what such a reader wants next, across segments.
+"""Recognizes sequential readers of a partition, and downloads what they need next, across segments.
 
 A reader is known by the offset at which its last read ended. Each read that begins where another has ended doubles how
 far is read ahead for it.
@@ -23,10 +23,10 @@ _MAX_READERS: Final = 1024
 
 
 class ReadAhead:
-    """Readers that were seen lately, and how many chunks are downloaded for each before it asks."""
+    """Recent readers, and how many chunks are downloaded ahead for each."""
 
     def __init__(self, chunks: ChunkCache, on_next_segment: Callable[[RemoteLogSegmentMetadata], None]) -> None:
-        """`on_next_segment` hears of segments that a reader will come to."""
+        """`on_next_segment` receives segments that a reader will reach."""
         self._chunks = chunks
         self._on_next_segment = on_next_segment
         self._depths: OrderedDict[tuple[TopicIdPartition, int], int] = OrderedDict()
@@ -42,7 +42,7 @@ class ReadAhead:
         return depth
 
     def begin(self, log: RemoteLog, segment: RemoteLogSegmentMetadata, position: int, depth: int) -> None:
-        """Download up to `depth` chunks behind a position, as far as there is room for them."""
+        """Download up to `depth` chunks after a position, as far as there is room."""
         chunk_bytes = self._chunks.chunk_bytes
         number = (position - 1) // chunk_bytes + 1
         while depth > 0:

@@ -1,7 +1,7 @@
 """Reads of what only the remote tier has: the part of tiered storage that handlers and followers use.
 
-Everything runs on the loop but the calls to the store, which wait in a pool of their own. Answers come from the index
-cache and the chunk cache; a tier on this machine is read from its files. Kafka: RemoteLogManager.read.
+Everything runs on the loop but the calls to the store, which wait in a pool of their own. Reads use the index cache
+and the chunk cache; a tier on this machine is read from its files. Kafka: RemoteLogManager.read.
 """
 
 from __future__ import annotations
@@ -48,14 +48,14 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 _UPKEEP_INTERVAL_MS: Final = 60_000
-# Nobody waits for a follower's state but the follower, which asks again.
+# Only the follower waits for its state, and it retries.
 _BOOTSTRAP_WAIT_MS: Final = 30_000
 
 
 class UnknownOffsetError(RemoteStorageError):
     """An offset between log start and local log start is in no segment that is known here; to be tried again.
 
-    The metadata of the tier may be behind, or retention has taken the segment and its log start is on its way.
+    The metadata of the tier may lag, or retention removed the segment and the new log start has not arrived.
     """
 
     retriable = True
@@ -124,7 +124,7 @@ class RemoteReads:
     async def fetch(self, wanted: RemoteFetch, wait_ms: float) -> RemoteRecords:
         """Return batches from the one that holds the offset on, from one segment after the other.
 
-        Nothing comes if the tier does not answer in time; what it still sends is there for the next fetch. Raises
+        Returns nothing if the tier does not respond in time; what arrives later serves the next fetch. Raises
         RemoteStorageError.
         """
         stats, topic = self._tools.stats, wanted.partition.topic
@@ -163,7 +163,7 @@ class RemoteReads:
         return RemoteRecords(payloads[0] if len(payloads) == 1 else RecordParts(payloads), aborted)
 
     async def _collect(self, remote: RemoteLog, wanted: RemoteFetch, deadline: Deadline) -> tuple[list[Payload], int]:
-        """Return the batches and the offset behind them."""
+        """Return the batches and the offset after them."""
         payloads: list[Payload] = []
         offset, remaining = wanted.offset, wanted.max_bytes
         last: tuple[RemotePlace, SegmentPart] | None = None
@@ -234,7 +234,7 @@ class RemoteReads:
     # -- followers -----------------------------------------------------------------------------------------------
 
     async def follower_start(self, partition: Partition, leader_epoch: int, offset: int) -> FollowerStart:
-        """Return how a follower begins behind the segment that holds an offset of an epoch.
+        """Return how a follower begins after the segment that holds an offset of an epoch.
 
         Raises RemoteStorageError, RemoteWaitOverError.
         """

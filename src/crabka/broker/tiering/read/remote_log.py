@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 class SegmentLookup(Protocol):
-    """What reading needs of the tier's metadata; answers come from memory, and NotReadyError if it is not loaded."""
+    """What reading needs of the tier's metadata. All from memory; raises NotReadyError if it is not loaded."""
 
     def remote_log_segment_metadata(
         self, partition: TopicIdPartition, leader_epoch: int, offset: int
@@ -39,7 +39,7 @@ class SegmentLookup(Protocol):
 
 
 class RemotePlace(NamedTuple):
-    """A segment, and the offset up to which it tells the history of the log."""
+    """A segment, and the offset up to which it shares the history of the log."""
 
     segment: RemoteLogSegmentMetadata
     end_offset: int

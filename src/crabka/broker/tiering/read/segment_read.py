@@ -24,10 +24,12 @@ _MIN_BATCH_LENGTH: Final = HEADER_SIZE - LOG_OVERHEAD
 
 
 class OverrunError(RemoteBackendError):
-    """A batch goes behind the end of its segment, or behind the begin of another one."""
+    """A batch extends past the end of its segment, or past the start of another batch."""
 
     def __init__(self, offset: int) -> None:
-        super().__init__(f"the batch of offset {offset} goes behind the end of its segment, or behind the next batch")
+        super().__init__(
+            f"the batch of offset {offset} extends past the end of its segment, or past the start of the next batch"
+        )
 
 
 class WantedBytes(NamedTuple):
@@ -35,7 +37,7 @@ class WantedBytes(NamedTuple):
 
     offset: int
     max_bytes: int
-    # Batches that begin here or behind are not returned.
+    # Batches that begin at or after this offset are not returned.
     upper_offset: int
     # Whether the first batch comes even if it is larger than `max_bytes` (KIP-74).
     min_one_batch: bool
@@ -46,7 +48,7 @@ class SegmentPart(NamedTuple):
 
     payloads: list[Payload]
     byte_count: int
-    # Behind the last batch, in offsets and in bytes.
+    # After the last batch, in offsets and in bytes.
     next_offset: int
     end_position: int
     # The base offset of the batch that was found for the wanted offset.
@@ -56,7 +58,7 @@ class SegmentPart(NamedTuple):
 async def locate(
     source: SegmentSource, index: OffsetIndex, offset: int, deadline: Deadline, span: tuple[int, int] | None = None
 ) -> tuple[int, BatchHeader] | None:
-    """Return position and header of the first batch that ends at or behind an offset, None if there is none.
+    """Return position and header of the first batch that ends at or after an offset, None if there is none.
 
     `span` are the positions between which to look, by default all. Raises RemoteWaitOverError, RemoteStorageError.
     """
@@ -117,7 +119,7 @@ async def read_part(
 def _whole_batches(
     source: SegmentSource, index: OffsetIndex, span: tuple[int, int], first: BatchHeader, upper_offset: int
 ) -> tuple[int, int]:
-    """Return where whole batches below the upper offset end, and the offset behind them. All bytes are loaded."""
+    """Return where whole batches below the upper offset end, and the offset after them. All bytes are loaded."""
     position, end = span
     first_end = position + first.size_in_bytes
     # All batches before an indexed one that ends at or below the limit lie below it.
@@ -130,9 +132,9 @@ def _whole_batches(
 
 
 def _walk(source: SegmentSource, position: int, end: int, upper_offset: int) -> tuple[int, int] | None:
-    """Return where the last whole batch ends and the offset behind it.
+    """Return where the last whole batch ends and the offset after it.
 
-    None if no batch can begin at the position, or if it is one from behind the upper offset, and others may be as well.
+    None if no batch can begin at the position, or if it starts after the upper offset, as others may too.
     """
     found: tuple[int, int] | None = None
     while position + HEADER_SIZE <= end:

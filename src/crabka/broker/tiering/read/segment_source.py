@@ -1,7 +1,7 @@
 """Where the bytes of a remote segment come from during one read: chunks in memory, or a file of a tier on this machine.
 
-A source looks first and waits only if it must: `peek` answers None when bytes are missing, `load` gets them. What was
-loaded stays with the source, so whoever decided by it finds it again.
+A source checks first and waits only if it must: `peek` returns None when bytes are missing, `load` gets them. Loaded
+bytes stay with the source until the read ends.
 """
 
 from __future__ import annotations

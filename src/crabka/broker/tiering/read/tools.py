@@ -85,7 +85,7 @@ class ReadTools:
         self._files.forget(str(segment_id))
 
     def close(self) -> None:
-        """Let go of open files, and of the threads; a store that hangs is not waited for."""
+        """Close files and threads; a store that hangs is not waited for."""
         self._files.clear()
         self.pool.close()
 
@@ -94,7 +94,7 @@ class ReadTools:
         future = self._opening.get(segment_id)
         if future is None:
             future = self._opening[segment_id] = self.pool.submit(_open_file, self.storage, segment)
-            # The first to hear of it: whoever waits finds the file in the cache.
+            # Called before the waiters, which then find the file in the cache.
             future.add_done_callback(lambda opened: self._opened(segment_id, opened))
         return future
 

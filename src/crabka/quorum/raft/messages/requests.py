@@ -31,7 +31,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.log.side_files import METADATA_TOPIC_ID
 from crabka.quorum.raft.messages.shared import (
     METADATA_TOPIC,
-    NOBODY,
+    NO_NODE,
     endpoints_of,
     key_of,
     maybe_key_of,
@@ -92,13 +92,13 @@ def _decode_vote(body: Any) -> VoteRequest:
         candidate=key_of(partition.replica_id, getattr(partition, "replica_directory_id", None)),
         epoch=partition.replica_epoch,
         last=OffsetAndEpoch(partition.last_offset, partition.last_offset_epoch),
-        voter=maybe_key_of(getattr(body, "voter_id", NOBODY), getattr(partition, "voter_directory_id", None)),
+        voter=maybe_key_of(getattr(body, "voter_id", NO_NODE), getattr(partition, "voter_directory_id", None)),
         pre_vote=getattr(partition, "pre_vote", False),
     )
 
 
 def _encode_vote(types: MessageTypes, request: VoteRequest) -> Any:
-    voter = request.voter or ReplicaKey(NOBODY)
+    voter = request.voter or ReplicaKey(NO_NODE)
     partition = types.new(
         "PartitionData",
         partition_index=0,
@@ -119,13 +119,13 @@ def _decode_begin(body: Any) -> BeginQuorumEpochRequest:
         cluster_id=body.cluster_id,
         leader_id=partition.leader_id,
         epoch=partition.leader_epoch,
-        voter=maybe_key_of(getattr(body, "voter_id", NOBODY), getattr(partition, "voter_directory_id", None)),
+        voter=maybe_key_of(getattr(body, "voter_id", NO_NODE), getattr(partition, "voter_directory_id", None)),
         endpoints=endpoints_of(getattr(body, "leader_endpoints", ())),
     )
 
 
 def _encode_begin(types: MessageTypes, request: BeginQuorumEpochRequest) -> Any:
-    voter = request.voter or ReplicaKey(NOBODY)
+    voter = request.voter or ReplicaKey(NO_NODE)
     partition = types.new(
         "PartitionData",
         partition_index=0,
@@ -182,9 +182,9 @@ def _decode_fetch(body: Any) -> MetadataFetchRequest:
     return MetadataFetchRequest(
         cluster_id=getattr(body, "cluster_id", None),
         replica=key_of(replica_id, getattr(partition, "replica_directory_id", None)),
-        epoch=getattr(partition, "current_leader_epoch", NOBODY),
+        epoch=getattr(partition, "current_leader_epoch", NO_NODE),
         fetch_offset=partition.fetch_offset,
-        last_fetched_epoch=getattr(partition, "last_fetched_epoch", NOBODY),
+        last_fetched_epoch=getattr(partition, "last_fetched_epoch", NO_NODE),
         max_wait_ms=ms(body.max_wait),
         max_bytes=body.max_bytes,
         high_watermark=None if known == _NO_HIGH_WATERMARK else known,

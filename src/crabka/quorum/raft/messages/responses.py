@@ -31,7 +31,7 @@ from crabka.quorum.log.side_files import METADATA_TOPIC_ID
 from crabka.quorum.raft.messages.shared import (
     METADATA_TOPIC,
     NO_HINT,
-    NOBODY,
+    NO_NODE,
     UNKNOWN,
     endpoints_of,
     hint_of,
@@ -270,7 +270,7 @@ def _decode_update(body: Any) -> VoterChangeResponse:
     if leader.leader_epoch < 0:
         return VoterChangeResponse(error=body.error_code, leader=NO_HINT)
     endpoints = (VoterEndpoint("", leader.host, leader.port),) if leader.host else ()
-    hint = LeaderHint(leader.leader_epoch, None if leader.leader_id == NOBODY else leader.leader_id, endpoints)
+    hint = LeaderHint(leader.leader_epoch, None if leader.leader_id == NO_NODE else leader.leader_id, endpoints)
     return VoterChangeResponse(error=body.error_code, leader=hint)
 
 
@@ -283,7 +283,7 @@ def _decode_describe(body: Any) -> DescribeResponse:
         error=partition.error_code,
         leader=LeaderHint(
             partition.leader_epoch,
-            partition.leader_id if partition.leader_id != NOBODY else None,
+            partition.leader_id if partition.leader_id != NO_NODE else None,
             endpoints.get(partition.leader_id, ()),
         ),
         high_watermark=None if partition.high_watermark < 0 else partition.high_watermark,

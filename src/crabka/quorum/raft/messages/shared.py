@@ -14,7 +14,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.log.side_files import METADATA_TOPIC_ID
 
 METADATA_TOPIC = "__cluster_metadata"
-NOBODY = -1
+NO_NODE = -1
 UNKNOWN = -1
 # For a peer that does not state its epoch: older than every epoch with a leader.
 NO_HINT = LeaderHint(0)
@@ -46,17 +46,17 @@ def key_of(node_id: int, directory_id: UUID | None) -> ReplicaKey:
 
 def maybe_key_of(node_id: int, directory_id: UUID | None) -> ReplicaKey | None:
     """Return the key of a replica, None if the request has none."""
-    return None if node_id == NOBODY else key_of(node_id, directory_id)
+    return None if node_id == NO_NODE else key_of(node_id, directory_id)
 
 
 def maybe_id(node_id: int) -> int | None:
     """Return a node id, None for -1."""
-    return None if node_id == NOBODY else node_id
+    return None if node_id == NO_NODE else node_id
 
 
 def wire_id(node_id: int | None) -> int:
     """Return a node id for the wire."""
-    return NOBODY if node_id is None else node_id
+    return NO_NODE if node_id is None else node_id
 
 
 def endpoints_of(listeners: Sequence[Any]) -> tuple[VoterEndpoint, ...]:
@@ -69,7 +69,7 @@ def hint_of(leader_id: int, epoch: int, node_endpoints: Sequence[Any]) -> Leader
     endpoints = [
         VoterEndpoint("", item.host, item.port)
         for item in node_endpoints
-        if item.node_id == leader_id and leader_id != NOBODY
+        if item.node_id == leader_id and leader_id != NO_NODE
     ]
     return LeaderHint(epoch, maybe_id(leader_id), tuple(endpoints))
 

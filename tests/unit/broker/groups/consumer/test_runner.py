@@ -13,7 +13,7 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from tests.support.coordinators.consumer_groups import beat
 from tests.support.coordinators.members import NodeMember, find_coordinator, group_states, subscription
-from tests.support.moves.partitions import NOBODY, HeldWatermark, Posted, lead
+from tests.support.moves.partitions import NO_LEADER, HeldWatermark, Posted, lead
 from tests.support.nodes.sim_node import SimNode, row
 
 
@@ -167,7 +167,7 @@ def test_a_move_is_told_to_all_who_wait(node: SimNode) -> None:
     epoch = beat(node, "a", 0).member_epoch
     held = hold(node)
     join, report = post_beat(node, "b", 0), post_beat(node, "a", epoch)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     assert join.answer().error_code is ErrorCode.not_coordinator
     assert report.answer().error_code is ErrorCode.not_coordinator
     # What was not replicated is lost with the leader.
@@ -200,7 +200,7 @@ def test_who_waits_for_a_group_to_give_way_hears_of_a_move(node: SimNode) -> Non
     member = NodeMember(node)
     member.post_join()
     node.advance(20)
-    lead(node, held.partition, NOBODY)
+    lead(node, held.partition, NO_LEADER)
     assert member.joined().error_code in (ErrorCode.not_coordinator, ErrorCode.coordinator_not_available)
 
 

@@ -16,7 +16,7 @@ def test_a_node_without_a_tier_cannot_begin_behind_one() -> None:
     unused: Any = None
     tier = FollowerTier(lambda: None, unused)
     with pytest.raises(OperationError) as caught:
-        asyncio.run(tier.start_behind(unused, 0, 5))
+        asyncio.run(tier.start_after(unused, 0, 5))
     assert caught.value.error_code is ErrorCode.offset_moved_to_tiered_storage
 
 
@@ -28,4 +28,4 @@ def test_the_start_comes_from_the_tier() -> None:
         append(world.log, make_batch(1))
         world.tier()
         tier = FollowerTier(lambda: world.reads, unused)
-        assert world.run(tier.start_behind(world.partition, 0, 2)).start_offset == 3
+        assert world.run(tier.start_after(world.partition, 0, 2)).start_offset == 3

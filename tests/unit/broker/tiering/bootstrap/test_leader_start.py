@@ -105,7 +105,7 @@ def test_a_leader_that_lost_its_log_goes_on_after_the_tier(
     written = node.produce("t", batch(b"new"))
     assert (written.error_code, written.base_offset) == (ErrorCode.none, len(values))
     assert node.values("t") == [*values, b"new"]
-    assert f"the tier holds it up to {len(values) - 1}: it goes on at {len(values)}, and begins at 0" in caplog.text
+    assert f"the tier holds it up to {len(values) - 1}: it continues at {len(values)}, and begins at 0" in caplog.text
     # All of it is one history: retention and copies go on, also after another start.
     more = fill(node, "t", 3, first=100)
     node.advance(10_000)

@@ -61,11 +61,11 @@ async def test_what_comes_after_the_topic_is_tiered_again_stays(scene: TierScene
 async def test_the_next_leader_looks_and_this_one_no_longer(scene: TierScene, /, *, is_deleted: bool) -> None:
 
     broker = await leave_tier(scene)
-    assert ORDERS in broker.manager._forsaken
+    assert ORDERS in broker.manager._untiered
     if is_deleted:
         broker.leave(is_deleted=True)
     else:
         broker.follow()
-    assert ORDERS not in broker.manager._forsaken
+    assert ORDERS not in broker.manager._untiered
     await passes(3 * GRACE_MS / 1000)
     assert (ORDERS in scene.rlmm.partitions()) is not is_deleted

@@ -17,7 +17,7 @@ from crabka.remote.segments import IndexType
 from crabka.testing import InlineThreads, MemoryFileSystem, SimulatedClock, VirtualTimeLoop
 from crabka.testing.remote_samples import sample_segment
 from tests.support.async_tests import run_with
-from tests.unit.broker.tiering.read.test_index_files import PATH, SEGMENT, IndexStorage, offsets
+from tests.support.tiers.index_storage import PATH, SEGMENT, IndexStorage, offsets
 
 
 class CacheWorld:

@@ -18,37 +18,12 @@ from crabka.remote.errors import RemoteBackendError, SegmentNotFoundError
 from crabka.remote.layout import object_path
 from crabka.remote.segments import IndexType, RemoteLogSegmentMetadata
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem
-from crabka.testing.memory_storage import InmemoryRemoteStorage
-from crabka.testing.remote_samples import sample_segment
 from crabka.vfs import read_file, write_atomic
 from tests.support.faults.rotting import flip
 from tests.support.faults.tier_rot import TIER_ROOT, flip_object
 from tests.support.storage.small import LOG_DIR, NOW_MS, append, make_batch
+from tests.support.tiers.index_storage import PATH, SEGMENT, IndexStorage, aborting, offsets
 from tests.support.tiers.remote_reading import TierWorld, directory_tier
-from tests.unit.broker.tiering.read.test_aborted import Transactions
-
-SEGMENT = sample_segment(1, (100, 199), size_bytes=5000)
-PATH = f"/d1/{REMOTE_INDEX_CACHE}"
-
-
-def offsets() -> OffsetIndex:
-    index = OffsetIndex(100)
-    index.append(120, 1000)
-    index.append(150, 3000)
-    return index
-
-
-class IndexStorage(InmemoryRemoteStorage):
-    """Has indexes and nothing else, and counts who asks for them."""
-
-    def __init__(self) -> None:
-        super().__init__()
-        self.content = {IndexType.OFFSET: offsets().encode()}
-        self.asked: list[IndexType] = []
-
-    def fetch_index(self, metadata: RemoteLogSegmentMetadata, index_type: IndexType) -> bytes:
-        self.asked.append(index_type)
-        return self.content[index_type] if index_type in self.content else super().fetch_index(metadata, index_type)
 
 
 def opened(fs: MemoryFileSystem | FaultyFileSystem | None = None) -> tuple[IndexFiles, IndexStorage]:
@@ -130,23 +105,6 @@ def test_a_missing_index_is_done_without() -> None:
     del storage.content[IndexType.OFFSET]
     for kind in (IndexType.OFFSET, IndexType.TIMESTAMP, IndexType.TRANSACTION):
         assert len(files.load(SEGMENT, kind).content) == 0
-
-
-def aborting(world: TierWorld) -> list[RemoteLogSegmentMetadata]:
-    """Fill three segments with transactions, two of which abort in the second one."""
-    txn = Transactions(world)
-    txn.write(7, 2)
-    txn.write(8)
-    txn.roll()
-    txn.write(7)
-    txn.abort(7)
-    append(world.log, make_batch(2))
-    txn.abort(8)
-    txn.roll()
-    append(world.log, make_batch(1))
-    txn.roll()
-    append(world.log, make_batch(1))
-    return world.tier()
 
 
 def test_any_wrong_byte_of_a_transaction_index_in_a_directory_is_noticed(caplog: pytest.LogCaptureFixture) -> None:

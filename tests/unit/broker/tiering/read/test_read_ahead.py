@@ -7,8 +7,8 @@ from crabka.broker.tiering.read.remote_log import RemoteLog
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.testing.remote_samples import sample_segment
 from tests.support.async_tests import run_with, virtual_time
-from tests.unit.broker.tiering.read.test_chunk_cache import ChunkWorld
-from tests.unit.broker.tiering.read.test_remote_log import remote_log
+from tests.support.storage.remote_log import remote_log
+from tests.support.tiers.chunk_world import ChunkWorld
 
 FIRST = sample_segment(1, (0, 99), size_bytes=250)
 SECOND = sample_segment(2, (100, 199), size_bytes=250)

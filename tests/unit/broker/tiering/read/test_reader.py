@@ -23,31 +23,14 @@ from crabka.ports import FileRange, FileSystem
 from crabka.protocol.hot import RecordParts
 from crabka.records.header import iter_headers
 from crabka.remote.errors import NotReadyError, RemoteBackendError, SegmentNotFoundError
-from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentState
+from crabka.remote.segments import RemoteLogSegmentState
 from crabka.testing.faulty_storage import FaultyStorageManager, StorageFault
 from crabka.testing.memory_storage import InmemoryRemoteStorage
 from crabka.testing.remote_samples import sample_update
 from tests.support.storage.small import append, make_batch
+from tests.support.tiers.aborted import Transactions
+from tests.support.tiers.filled import filled, segments_of
 from tests.support.tiers.remote_reading import HeldThreads, TierWorld, directory_tier, joined
-from tests.unit.broker.tiering.read.test_aborted import Transactions
-
-
-def filled(world: TierWorld, batches: int = 40) -> bytes:
-    """Fill the log, give it to the tier, and return all that left the disk."""
-    for _ in range(batches):
-        append(world.log, make_batch(3, value_bytes=100))
-    everything = b""
-    offset = 0
-    world.tier()
-    end = world.log.tiering.highest_remote_offset + 1
-    while offset < end:
-        piece = world.log.read(offset, max_bytes=1 << 20).read()
-        everything += piece
-        offset = [header for _, header in iter_headers(piece)][-1].next_offset
-    world.drop_local()
-    assert world.log.local_log_start_offset == end
-    assert len(list(world.rlmm.list_remote_log_segments(world.topic_id_partition))) > 5
-    return everything
 
 
 def faulty(fs: FileSystem) -> FaultyStorageManager:
@@ -130,10 +113,6 @@ def test_readers_of_the_same_records_share_downloads() -> None:
         fetches = [call for call in world.storage.calls if call[0] == "fetch_log_segment"]
         ranges = sum(-(-each.segment_size_bytes // 1024) for each in segments_of(world))
         assert len(fetches) == ranges
-
-
-def segments_of(world: TierWorld) -> list[RemoteLogSegmentMetadata]:
-    return list(world.rlmm.list_remote_log_segments(world.topic_id_partition))
 
 
 def test_a_reader_in_order_finds_its_chunks_read_ahead() -> None:

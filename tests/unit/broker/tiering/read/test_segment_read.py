@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 from array import array
 
 import pytest
@@ -10,47 +9,13 @@ import pytest
 from crabka.broker.tiering.read.deadline import Deadline, RemoteWaitOverError
 from crabka.broker.tiering.read.segment_read import SegmentPart, WantedBytes, locate, read_part
 from crabka.formats.offset_index import OffsetIndex
-from crabka.ports import Payload
 from crabka.remote.errors import RemoteBackendError
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with, virtual_time
 from tests.support.storage.small import make_batch
+from tests.support.tiers.bytes_source import BATCHES, LOG, NO_LIMIT, BytesSource
 
-# Ten batches of three records.
-BATCHES = [make_batch(3, value_bytes=20 * (number % 4), base_offset=3 * number) for number in range(10)]
 STARTS = [sum(map(len, BATCHES[:number])) for number in range(11)]
-LOG = b"".join(BATCHES)
-NO_LIMIT = 1 << 30
-
-
-class BytesSource:
-    """Has the bytes up to `loaded_end`, and gets as much more as `comes` allows."""
-
-    def __init__(self, data: bytes = LOG, *, comes: int = NO_LIMIT) -> None:
-        self.data = data
-        self.size = len(data)
-        self.loaded: set[int] = set()
-        self.comes = comes
-        self.peek_count = 0
-
-    def peek(self, length: int, position: int) -> memoryview | None:
-        self.peek_count += 1
-        wanted = range(position, min(position + length, self.size))
-        return memoryview(self.data)[position : wanted.stop] if self.loaded.issuperset(wanted) else None
-
-    async def load(self, length: int, position: int, deadline: Deadline) -> int:
-        await asyncio.sleep(0)
-        end = min(position + length, self.size, self.comes)
-        self.loaded.update(range(position, end))
-        return max(0, end - position)
-
-    def read(self, length: int, position: int) -> bytes:
-        return self.data[position : position + length]
-
-    def payloads(self, length: int, position: int) -> list[Payload]:
-        view = self.peek(length, position)
-        assert view is not None
-        return [view]
 
 
 def full_index() -> OffsetIndex:
@@ -153,7 +118,7 @@ def test_what_is_late_is_left_out() -> None:
 
 
 def test_a_segment_that_ends_within_a_batch_is_told() -> None:
-    with pytest.raises(RemoteBackendError, match="behind the end"):
+    with pytest.raises(RemoteBackendError, match="past the end"):
         read(BytesSource(LOG[:-1]), full_index(), 29)
 
 

@@ -17,7 +17,7 @@ from crabka.remote.errors import RemoteBackendError
 from crabka.testing import FaultRule, FaultyFileSystem, MemoryFileSystem, VirtualTimeLoop
 from crabka.testing.remote_samples import sample_segment
 from tests.support.async_tests import run_with
-from tests.unit.broker.tiering.read.test_chunk_cache import CONTENT, SEGMENT, ChunkWorld
+from tests.support.tiers.chunk_world import CONTENT, SEGMENT, ChunkWorld
 
 LARGE = bytes(range(256)) * 1024
 

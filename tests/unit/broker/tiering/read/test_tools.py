@@ -12,8 +12,8 @@ from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import RemoteLogSegmentMetadata
 from crabka.remote.storage_manager import RemoteStorageManager
 from crabka.testing.memory_storage import InmemoryRemoteStorage
+from tests.support.tiers.filled import filled, segments_of
 from tests.support.tiers.remote_reading import HeldThreads, TierWorld, directory_tier
-from tests.unit.broker.tiering.read.test_reader import filled, segments_of
 
 
 class UndecidedStorage(InmemoryRemoteStorage):

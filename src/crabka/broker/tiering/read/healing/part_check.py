@@ -57,7 +57,7 @@ class PartToCheck(NamedTuple):
     start_position: int
     # A batch ends with this offset at or before the first one of the part, by the index; None at the start.
     indexed_offset: int | None
-    # The offset that the batch at the start begins with; None if only the index speaks of it.
+    # The offset that the batch at the start begins with; None if only the index has it.
     start_offset: int | None
     offset: int
     position: int
@@ -68,7 +68,7 @@ class PartToCheck(NamedTuple):
 
 
 class CheckedPart(NamedTuple):
-    """What was found to be whole: bytes, and where the offsets go on."""
+    """What was found to be whole: bytes, and the next offset."""
 
     start_position: int
     end: int
@@ -104,14 +104,14 @@ class PartCheck:
         return CheckedPart(part.start_position, self._check_ahead(position, expected))
 
     def _check_ahead(self, position: int, expected: int) -> int:
-        """Check batches that nobody waits for; return where those end that are whole."""
+        """Check batches ahead of a read; return where the whole ones end."""
         try:
             while position < self._part.ahead_end:
                 header = self._header(position, self._facts.size, expected, WINDOW_BYTES)
                 self._check_crc(position, header)
                 position, expected = position + header.size_in_bytes, header.next_offset
         except DoubtError:
-            # Whoever reads it finds out.
+            # The reader of it finds out.
             return position
         return position
 

@@ -96,7 +96,7 @@ class SegmentSurveys:
     ) -> KnownSurvey:
         """Return a survey, made now unless there is one. Raises RemoteStorageError, RemoteWaitOverError.
 
-        What takes too long goes on, for the next reader.
+        A survey that takes too long continues for the next reader.
         """
         segment_id = segment.segment_id.id
         making = self._making.get(segment_id)
@@ -108,7 +108,7 @@ class SegmentSurveys:
         return self.of(segment) or KnownSurvey(survey, self._clock.monotonic_ms(), SegmentParts())
 
     def is_fresh(self, known: KnownSurvey) -> bool:
-        """Return whether a survey is too young to be made anew."""
+        """Return whether a survey is too recent to be repeated."""
         return self._clock.monotonic_ms() - known.made_ms < RETRY_MS
 
     def forget(self, segment_id: uuid.UUID) -> None:

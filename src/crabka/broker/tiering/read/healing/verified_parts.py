@@ -1,4 +1,4 @@
-"""Which bytes of remote segments were found to be whole lately, so that they are not checked for every reader.
+"""Which bytes of remote segments were recently found to be whole, so that they are not checked for every reader.
 
 Bounded in segments and in parts of each. What was checked is forgotten after a while, because a disk may change bytes
 at any time; those of the page cache that many consumers read one after another do not change.
@@ -74,7 +74,7 @@ class VerifiedParts:
         return parts
 
     def covers(self, parts: SegmentParts, start: int, end: int) -> bool:
-        """Return whether bytes were checked lately."""
+        """Return whether bytes were checked recently."""
         return parts.covers(start, end, self._clock.monotonic_ms() - self._ttl_ms())
 
     def note(self, parts: SegmentParts, start: int, end: int) -> None:
@@ -82,7 +82,7 @@ class VerifiedParts:
         parts.note(start, end, self._clock.monotonic_ms())
 
     def forget(self, segment_id: uuid.UUID) -> None:
-        """Forget a segment that is deleted, or whose bytes are read anew."""
+        """Forget a segment that is deleted, or whose bytes are read again."""
         parts = self._segments.pop(segment_id, None)
         if parts is not None:
             parts.void()

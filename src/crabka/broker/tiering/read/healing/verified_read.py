@@ -1,8 +1,8 @@
 """Reads parts of remote segments, and returns them only if all of their batches are whole.
 
-A part is checked in a thread before it is served, unless it was checked lately. If a check fails, the offset index is
-fetched anew, as it may be a damaged copy. If that does not help, the whole segment is surveyed, and reads go by what
-the survey shows: corrected batches are served in the place of damaged ones, and a read ends before those that are lost.
+A part is checked in a thread before it is served, unless it was checked recently. If a check fails, the offset index is
+fetched again, as it may be a damaged copy. If that does not help, the whole segment is surveyed, and reads use the
+survey: corrected batches are served in the place of damaged ones, and a read ends before those that are lost.
 """
 
 from __future__ import annotations
@@ -75,14 +75,14 @@ async def read_verified(
 
 
 def _note_doubt(tools: ReadTools, segment: RemoteLogSegmentMetadata, index: OffsetIndex) -> None:
-    """Remember a doubt, so that the next reader goes on from here, and have the index fetched for the first one."""
+    """Remember a doubt, so that the next reader continues from here; the first doubt fetches the index again."""
     if tools.surveys.note_doubt(segment, index):
         with suppress(ReaderBusyError):
             tools.indexes.refetch(segment, IndexType.OFFSET)
 
 
 def _changed(segment: RemoteLogSegmentMetadata, doubt: DoubtError) -> RemoteBackendError:
-    """Return what a reader gets of a segment that changes while it is read; it is looked at anew in a while."""
+    """Return the error for a segment that changes while it is read; it is surveyed again later."""
     return RemoteBackendError(f"{segment.segment_id} has changed: {doubt}")
 
 
@@ -148,7 +148,7 @@ def _to_check(tools: ReadTools, index: OffsetIndex, offset: int, part: SegmentPa
 def _check(
     tools: ReadTools, source: SegmentSource, known: tuple[PartFacts, SegmentParts], part: PartToCheck
 ) -> asyncio.Future[CheckedPart] | None:
-    """Begin to check a part, whose outcome may be DoubtError; None if that was done lately."""
+    """Begin to check a part, whose outcome may be DoubtError; None if that was done recently."""
     facts, parts = known
     if part.end == part.position or tools.verified.covers(parts, part.start_position, part.end):
         return None

@@ -6,7 +6,7 @@ from crabka.broker.tiering.read.deadline import Deadline
 from crabka.broker.tiering.read.healing.patched_source import PatchedSource
 from crabka.broker.tiering.read.healing.segment_walk import DamagedStretch
 from tests.support.async_tests import run_with, virtual_time
-from tests.unit.broker.tiering.read.test_segment_read import BytesSource
+from tests.support.tiers.bytes_source import BytesSource
 
 DATA = bytes(range(100))
 PATCHES = [DamagedStretch(10, 15, 0, 1, "", b"\xff" * 5), DamagedStretch(40, 42, 4, 5, "", b"\xfe" * 2)]

@@ -10,8 +10,8 @@ from crabka.remote.errors import RemoteBackendError
 from crabka.remote.segments import IndexType
 from tests.support.faults.tier_rot import flip_object
 from tests.support.storage.small import append, make_batch
+from tests.support.tiers.index_storage import aborting
 from tests.support.tiers.remote_reading import TierWorld
-from tests.unit.broker.tiering.read.test_index_files import aborting
 
 
 def test_history_follows_from_the_batches() -> None:
