@@ -82,7 +82,7 @@ class BrokerContext:
     remote_reads: RemoteReads | None
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Spawn
-    # Ends the node: what it believes of itself is wrong, so it must not answer anybody any more.
+    # Ends the node: its state is wrong, so it must not answer any more.
     on_broken_invariant: Callable[[InvariantError], None]
     # Log dirs that were chosen for replicas before these are here.
     choices: RememberedChoices = field(default_factory=RememberedChoices)

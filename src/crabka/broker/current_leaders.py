@@ -1,4 +1,4 @@
-"""Tells clients that asked the wrong broker, or in an old epoch, who leads and where it is (KIP-951).
+"""The current leader and its address, for clients that asked the wrong broker or in an old epoch (KIP-951).
 
 With it they need not ask for metadata before they try again.
 """

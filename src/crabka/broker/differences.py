@@ -59,7 +59,7 @@ DIFFERENCES: tuple[Difference, ...] = (
     ),
     Difference(
         "ConsumerGroupHeartbeat with a pattern that is new to its group",
-        "matches it against the topics in the background and returns them in a later response",
+        "matches it against the topics in the background and reports them in a later answer",
         "matches it at once",
     ),
     Difference(

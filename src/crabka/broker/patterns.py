@@ -18,7 +18,7 @@ if TYPE_CHECKING:
 
 SUBSCRIPTION: Final = "SubscribedTopicRegex"
 _OPTIONS = re2.Options()
-# A pattern that does not compile is the client's mistake: it is told, the node's log is not.
+# A pattern that does not compile is the client's mistake: the client gets the error, the node does not log it.
 _OPTIONS.log_errors = False
 
 

@@ -170,7 +170,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return self._frames.held_bytes
 
     def redirect(self, dispatch: Dispatch) -> None:
-        """Hand frames to somebody else from now on."""
+        """Pass frames to another dispatcher from now on."""
         self._dispatch = dispatch
 
     def finish(self) -> None:

@@ -23,7 +23,7 @@ class DescriptorGuard:
     """Decides on the connections of all listeners of a node."""
 
     def __init__(self, limit: int | None, reserve: Callable[[], int]) -> None:
-        """`reserve` says how many descriptors others may still need; without a limit nobody is refused."""
+        """`reserve` says how many descriptors others may still need; without a limit no connection is refused."""
         self._limit = limit
         self._reserve = reserve
         self._is_refusing = False

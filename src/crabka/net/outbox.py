@@ -22,7 +22,7 @@ TURN_BYTES = 4 * 1024 * 1024
 
 
 class FlowControl(Protocol):
-    """What an outbox tells its connection, in the words of asyncio's protocols."""
+    """Notifications of an outbox to its connection, named as in asyncio's protocols."""
 
     def pause_writing(self) -> None:
         """Stop writing: something waits."""
@@ -126,7 +126,7 @@ class Outbox:
                 rest = memoryview(cast("Buffer", payload))[start:]
                 count = writer.send(rest, more=len(waiting) > 1)
             if start + count < len(payload):
-                # A part that was not taken means that the socket is full: asking again would only tell so.
+                # A part that was not taken means that the socket is full: another attempt would be in vain.
                 self._sent_bytes += count
                 return False
             waiting.popleft()

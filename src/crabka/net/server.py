@@ -65,7 +65,7 @@ class Server:
         return self._listener
 
     def redirect(self, dispatch: Dispatch) -> None:
-        """Hand frames to somebody else from now on, those of connections that exist as well."""
+        """Pass frames to another dispatcher from now on, those of connections that exist as well."""
         self.dispatch = dispatch
         for connection in self.connections:
             connection.redirect(dispatch)

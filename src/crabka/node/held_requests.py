@@ -1,6 +1,6 @@
-"""Requests that reach a listener before anybody can answer them.
+"""Requests that reach a listener before the node can answer them.
 
-A node binds its sockets first, because others are told their ports by its quorum and its registration. What comes in
+A node binds its sockets first, because its quorum and its registration announce their ports. What comes in
 between waits instead of being refused.
 """
 

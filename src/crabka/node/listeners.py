@@ -52,7 +52,7 @@ class NodeListeners:
         self._side_port: Listener | None = None
         self._endpoints: list[Endpoint] = []
         self._controller_endpoints: list[Endpoint] = []
-        # Sockets are bound before anybody can answer, because others are told their ports first.
+        # Sockets are bound before the node can answer, because their ports are announced first.
         self._held_of_clients = HeldRequests()
         self._held_of_controllers = HeldRequests()
 
@@ -72,7 +72,7 @@ class NodeListeners:
         return None if self._side_port is None else format_address(self._side_port.host, self._side_port.port)
 
     async def bind(self) -> list[Endpoint]:
-        """Bind every client listener; return the endpoints that clients are told. Raises ConfigError.
+        """Bind every client listener; return the endpoints that are announced to clients. Raises ConfigError.
 
         Requests wait until `serve`.
         """
@@ -82,9 +82,9 @@ class NodeListeners:
         return self._endpoints
 
     async def bind_controller(self, on_closed: Callable[[ConnectionInfo], None]) -> list[Endpoint]:
-        """Bind every controller listener; return the endpoints that other nodes are told. Raises ConfigError.
+        """Bind every controller listener; return the endpoints that are announced to other nodes. Raises ConfigError.
 
-        Requests wait until `serve_controllers`; `on_closed` hears of the end of each connection.
+        Requests wait until `serve_controllers`; `on_closed` is called at the end of each connection.
         """
         listeners, held = self._config.controller_listeners, self._held_of_controllers
         servers = [self._new_server(listener, held, self._controller_guard, on_closed) for listener in listeners]
@@ -92,7 +92,7 @@ class NodeListeners:
         return self._controller_endpoints
 
     def serve(self, dispatch: Dispatch) -> None:
-        """Answer clients: first who waits, then whoever comes."""
+        """Answer clients: first the requests that wait, then later ones."""
         _serve(self._client_servers, self._held_of_clients, dispatch)
 
     def serve_controllers(self, dispatch: Dispatch) -> None:
@@ -150,10 +150,10 @@ class NodeListeners:
             except OSError as error:
                 raise ConfigError(f"cannot listen on {listener}: {error.strerror or error}") from error
             bound_servers.append(server)
-            told = advertised.get(listener.name, listener)
-            # As Kafka, a node that listens on all addresses and is told nothing else gives its own host name.
-            host = told.host or own_host_name()
-            endpoints.append(Endpoint(listener.name, host, told.port or bound.port, _PLAINTEXT))
+            announced = advertised.get(listener.name, listener)
+            # As Kafka, a node that listens on all addresses and has no other setting gives its own host name.
+            host = announced.host or own_host_name()
+            endpoints.append(Endpoint(listener.name, host, announced.port or bound.port, _PLAINTEXT))
         return endpoints
 
     def _limits(self) -> ConnectionLimits:

@@ -273,7 +273,7 @@ class Node:
             self._controller.connection_closed(connection)
 
     def _on_task_failure(self, failure: BaseException) -> None:
-        # Those who need the outcome get it as well; often there is nobody.
+        # Those who need the outcome get it as well; often nothing waits for it.
         logger.error("A task of the node failed: %r", failure, exc_info=failure)
         self._on_request_failure(failure)
 
@@ -285,7 +285,7 @@ class Node:
     def _fail(self, error: CrabkaError) -> None:
         if not self.failed.done():
             self.failed.set_exception(error)
-            # Whoever waits gets it all the same; nobody has to wait.
+            # A caller that waits gets it all the same.
             self.failed.exception()
 
     @staticmethod

@@ -1,8 +1,8 @@
 """Writes the data dir of a node that begins with the topics of a tier: what `crabka recover` leaves behind.
 
 The metadata of the new cluster is in `bootstrap.checkpoint`: topics under their old ids, with this node as the only
-replica, kept for ever until somebody says otherwise. Local logs are empty and begin where the tier ends; what the
-tier holds is told to brokers by events in `__remote_log_metadata`. Crabka and Apache Kafka start on it alike.
+replica, kept for ever unless an operator changes that. Local logs are empty and begin where the tier ends; what the
+tier holds is reported to brokers by events in `__remote_log_metadata`. Crabka and Apache Kafka start on it alike.
 A transaction that was open at the end of the tier cannot be committed any more, since its coordinator is gone: the
 local log begins with the marker that aborts it.
 """
@@ -40,7 +40,7 @@ if TYPE_CHECKING:
 
 TOPIC_CONFIGS: Final[Mapping[str, str]] = {
     "remote.storage.enable": "true",
-    # Nobody knows how long records were to be kept: the defaults would delete most of them at once.
+    # It is unknown how long records were to be kept: the defaults would delete most of them at once.
     "retention.ms": "-1",
     "retention.bytes": "-1",
 }
@@ -208,7 +208,7 @@ def _write_logs(fs: FileSystem, log_dir: str, logs: Sequence[_LocalLog]) -> None
             _write_new(fs, f"{stem}{naming.SNAPSHOT_SUFFIX}", log.producer_snapshot)
         fs.fsync_dir(directory)
     fs.makedirs(log_dir)
-    # No mark of a clean stop: whoever starts here checks the few batches and makes the indexes.
+    # No mark of a clean stop: a node that starts here checks the few batches and makes the indexes.
     LogDir(fs, log_dir).write_checkpoints(
         CheckpointOffsets(
             recovery_points={log.place: log.base_offset for log in logs},
@@ -219,7 +219,7 @@ def _write_logs(fs: FileSystem, log_dir: str, logs: Sequence[_LocalLog]) -> None
 
 
 def _write_new(fs: FileSystem, path: str, data: bytes) -> None:
-    """Write a file that nobody reads before the directory is formatted; its name is durable with the directory."""
+    """Write a file that is not read before the directory is formatted; its name is durable with the directory."""
     file = fs.open(path, create=True)
     try:
         if data:

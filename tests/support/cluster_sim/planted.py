@@ -116,10 +116,10 @@ def take_reports_for_answered(monkeypatch: pytest.MonkeyPatch) -> None:
     """Take reports of log dirs for done without asking the controller."""
 
     async def forget(reports: DirectoryReports) -> bool:
-        reports._untold.clear()
+        reports._unreported.clear()
         return True
 
-    monkeypatch.setattr(DirectoryReports, "_tell_once", forget)
+    monkeypatch.setattr(DirectoryReports, "_send_once", forget)
 
 
 def skip_fsync_of_the_quorum(monkeypatch: pytest.MonkeyPatch) -> None:

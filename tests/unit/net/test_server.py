@@ -144,7 +144,7 @@ async def test_connections_know_their_peer_and_listener() -> None:
 
 @on_each_loop
 @run_with(on_loop)
-async def test_the_end_of_every_connection_is_told() -> None:
+async def test_the_end_of_every_connection_is_reported() -> None:
     ended: list[ConnectionInfo] = []
     server = Server(AsyncioNetwork(), lambda _info, _frame: None, on_closed=ended.append)
     listener = await server.listen("127.0.0.1", 0)

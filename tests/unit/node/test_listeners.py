@@ -28,7 +28,7 @@ def idle() -> SimNode:
 
 
 @run_with(lambda test, idle: idle.loop.run(test()))
-async def test_a_free_port_is_told(idle: SimNode) -> None:
+async def test_a_free_port_is_reported(idle: SimNode) -> None:
     listeners = NodeListeners(config(), idle.network.host(NODE_HOST))
     (endpoint,) = await listeners.bind()
     assert (endpoint.name, endpoint.host) == ("PLAINTEXT", NODE_HOST)

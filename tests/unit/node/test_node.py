@@ -76,7 +76,7 @@ def test_stopping_twice_is_allowed(node: SimNode) -> None:
     node.run(running.stop())
 
 
-def test_the_addresses_are_told() -> None:
+def test_the_addresses_are_reported() -> None:
     with SimNode({"crabka.http.listener": f"{NODE_HOST}:8080"}) as node:
         assert node.node is not None
         assert node.node.bootstrap_servers == f"{NODE_HOST}:9092"

@@ -1,7 +1,7 @@
-"""Topics that come into being because somebody asked for them (`auto.create.topics.enable`).
+"""Topics that are created because a client requested them (`auto.create.topics.enable`).
 
-The controller makes them. A client hears of a topic once this broker knows it from the metadata; until then it is
-told to ask again.
+The controller makes them. A client sees a topic once this broker knows it from the metadata; until then it gets
+a retriable error.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# A client that waited for so long is told to ask again.
+# A client that waited for so long gets a retriable error.
 MAX_WAIT_MS: Final = 1_000
 _CREATED: Final = (ErrorCode.none, ErrorCode.topic_already_exists)
 
@@ -69,7 +69,7 @@ def wanted_topic(config: ServerConfig, name: str) -> WantedTopic:
 async def create_missing_topics(context: BrokerContext, names: Iterable[str]) -> dict[str, ErrorCode]:
     """Create topics with default settings; return the errors of those that cannot be used yet.
 
-    A topic that somebody else created meanwhile is no error.
+    A topic that another client created meanwhile is no error.
     """
     return await context.auto_creation.create(names)
 
@@ -94,7 +94,7 @@ class AutoTopicCreation:
         self._waiting: dict[asyncio.Future[None], None] = {}
 
     def on_metadata(self, delta: MetadataChanges, _image: MetadataImage) -> None:
-        """Look again for topics that somebody waits for. To be called after the partitions followed the change."""
+        """Look again for topics that requests wait for. To be called after the partitions followed the change."""
         if delta.topics_created:
             waiting, self._waiting = self._waiting, {}
             for each in waiting:
@@ -119,7 +119,7 @@ class AutoTopicCreation:
         return {name: errors.get(name, ErrorCode.unknown_topic_or_partition) for name in wanted if name not in known}
 
     def _request_once(self, names: list[str]) -> list[asyncio.Future[dict[str, ErrorCode]]]:
-        """Return the requests for these topics; those that nobody asked for yet share a new one."""
+        """Return the requests for these topics; those without a request share a new one."""
         new = [name for name in names if name not in self._in_flight]
         if new:
             self._in_flight.update(dict.fromkeys(new, self._spawn(self._request(new))))

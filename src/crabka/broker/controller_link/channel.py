@@ -1,6 +1,6 @@
 """Requests of a broker to the active controller, wherever that is (Kafka's NodeToControllerChannelManager).
 
-Who is active is known from the metadata quorum. On the node that is active itself no socket is involved. While nobody
+Who is active is known from the metadata quorum. On the node that is active itself no socket is involved. While no node
 is active, or the one that was asked no longer is, the request is sent again until its time is up; what it asks for
 must therefore be harmless when it happens twice.
 """
@@ -28,7 +28,7 @@ if TYPE_CHECKING:
 
     Build = Callable[[MessageTypes], Any]
 
-# How long to wait before asking again where nothing tells that the controller moved.
+# How long to wait before asking again where nothing shows that the controller moved.
 RETRY_PAUSE_MS: Final = 50
 CONNECT_TIMEOUT_MS: Final = 2000
 
@@ -105,7 +105,7 @@ class ControllerChannel:
             await connection.wait_closed()
 
     async def _try(self, api_key: ApiKey, build: Build) -> Any:
-        """Return the answer of whoever leads the quorum, None if nobody answered."""
+        """Return the response of the quorum's leader, None if no voter responded."""
         leader = self._quorum.leader
         if leader.leader_id is None:
             return None
@@ -175,7 +175,7 @@ class ControllerChannel:
 
 
 def _is_refusal(answer: Any) -> bool:
-    """Tell whether a controller says that it is not the active one, for the whole request or for its rows."""
+    """Return whether a controller says that it is not the active one, for the whole request or for its rows."""
     code = getattr(answer, "error_code", None)
     if code is not None:
         return code is ErrorCode.not_controller

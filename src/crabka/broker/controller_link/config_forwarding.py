@@ -1,6 +1,7 @@
 """Config changes at a broker: those of loggers concern this process, all others go to the controller.
 
-The answer has a row for each resource in the order of the request, whoever decided on it (Kafka's ConfigAdminManager).
+The answer has a row for each resource in the order of the request, whether the broker or the controller decided on it
+(Kafka's ConfigAdminManager).
 """
 
 from __future__ import annotations

@@ -1,8 +1,8 @@
-"""Tells the controller in which log dir each replica of this broker lies (AssignReplicasToDirs, KIP-858).
+"""Reports to the controller in which log dir each replica of this broker lies (AssignReplicasToDirs, KIP-858).
 
-A broker with one log dir need not: the controller knows it from the registration. What is told once is not told again
-unless it changes, and told again until the controller answers. A dir that fails is told by the heartbeats; replicas
-that lay there are told first, because the controller may not know yet where they were and must not take them for new
+A broker with one log dir need not: the controller knows it from the registration. A report is not repeated unless the
+dir changes, and retried until the controller responds. A dir that fails is reported by the heartbeats; replicas that
+lay there are reported first, because the controller may not know yet where they were and must not take them for new
 ones.
 """
 
@@ -32,12 +32,12 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 RETRY_PAUSE_MS: Final = 500
-# Nobody answered, or the controller does not know this registration yet.
+# No response, or the controller does not know this registration yet.
 _UNANSWERED: Final = (None, ErrorCode.stale_broker_epoch)
 
 
 class DirectoryReports:
-    """Compares where replicas lie with what the metadata says, and tells the difference."""
+    """Compares where replicas lie with what the metadata says, and reports the difference."""
 
     def __init__(
         self,
@@ -47,59 +47,59 @@ class DirectoryReports:
         *,
         place_of: Callable[[Partition], str] = lambda partition: partition.log.log_dir,
     ) -> None:
-        """`place_of` tells in which log dir a replica is, or is about to be while it moves."""
+        """`place_of` returns in which log dir a replica is, or is about to be while it moves."""
         self._controller = controller
         self._identity = identity
         self._logs = logs
-        # What the controller is still to be told.
-        self._untold: dict[Placement, Partition] = {}
+        # What the controller has not acknowledged.
+        self._unreported: dict[Placement, Partition] = {}
         self._telling = asyncio.Lock()
-        # Replicas that are said to be lost on purpose: where they lie is told when that is over.
+        # Replicas that are said to be lost on purpose: where they lie is reported when that is over.
         self._held: set[Placement] = set()
         self._place_of = place_of
 
     def hold(self, placement: Placement) -> None:
-        """Do not tell where a replica lies until `release`."""
+        """Do not report where a replica lies until `release`."""
         self._held.add(placement)
 
     def release(self, placement: Placement) -> None:
-        """Tell again where a replica lies when that is news."""
+        """Report again where a replica lies when that is new."""
         self._held.discard(placement)
 
     async def report(self, image: MetadataImage, partitions: Iterable[Partition]) -> bool:
-        """Tell of the partitions whose log dir the metadata does not know, or knows wrongly.
+        """Report the partitions whose log dir the metadata does not know, or knows wrongly.
 
-        Return whether the controller has answered for all of them; if not, `keep_telling` goes on.
+        Return whether the controller has answered for all of them; if not, `keep_reporting` goes on.
         """
         for partition in partitions:
             directory = self._directory_of(partition)
             if directory is not None and self._is_news(image, partition, directory):
-                self._untold[partition.topic_id, partition.index] = partition
+                self._unreported[partition.topic_id, partition.index] = partition
         async with self._telling:
-            return await self._tell_once()
+            return await self._send_once()
 
-    async def keep_telling(self) -> None:
-        """Tell what the controller did not answer for yet, until it does."""
+    async def keep_reporting(self) -> None:
+        """Report what the controller did not acknowledge yet, until it does."""
         async with self._telling:
             while True:
-                if await self._tell_once():
+                if await self._send_once():
                     return
                 await asyncio.sleep(RETRY_PAUSE_MS / 1000)
 
-    async def _tell_once(self) -> bool:
-        # It may have moved since this was to be told first.
-        told = {placement: (each, self._directory_of(each)) for placement, each in self._untold.items()}
+    async def _send_once(self) -> bool:
+        # It may have moved since this report was due first.
+        sent = {placement: (each, self._directory_of(each)) for placement, each in self._unreported.items()}
         by_directory: dict[DirectoryId, dict[TopicId, list[int]]] = {}
-        for (topic_id, index), (_, directory) in told.items():
+        for (topic_id, index), (_, directory) in sent.items():
             if directory is not None:
                 by_directory.setdefault(directory, {}).setdefault(topic_id, []).append(index)
         if by_directory and await self.ask(by_directory) in _UNANSWERED:
             return False
-        for placement, (partition, directory) in told.items():
-            # One that moved once more while the controller was asked is still to be told.
-            if self._untold.get(placement) is partition and self._directory_of(partition) == directory:
-                del self._untold[placement]
-        return not self._untold
+        for placement, (partition, directory) in sent.items():
+            # One that moved once more while the controller was asked is still to be reported.
+            if self._unreported.get(placement) is partition and self._directory_of(partition) == directory:
+                del self._unreported[placement]
+        return not self._unreported
 
     def _directory_of(self, partition: Partition) -> DirectoryId | None:
         # A replica that lost records is reported as lost (`replica_losses`).
@@ -113,8 +113,8 @@ class DirectoryReports:
         node_id = self._identity.node_id
         return known is not None and node_id in known.replicas and known.directory_of(node_id) != directory
 
-    async def tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
-        """Tell in which directories replicas are; return whether the controller took it."""
+    async def send(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
+        """Report in which directories replicas are; return whether the controller accepted it."""
         return await self.ask(by_directory) is ErrorCode.none
 
     async def ask(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> ErrorCode | None:
@@ -144,7 +144,7 @@ class DirectoryReports:
         try:
             answer = await self._controller.request(ApiKey.ASSIGN_REPLICAS_TO_DIRS, build)
         except CrabkaError as error:
-            logger.warning("cannot tell the controller of log dirs yet: %s", error)
+            logger.warning("cannot report log dirs to the controller yet: %s", error)
             return None
         if answer.error_code is not ErrorCode.none:
             logger.warning("the controller does not take the log dirs of replicas: %s", answer.error_code.name)

@@ -1,7 +1,7 @@
 """Requests of clients that only the active controller can answer, sent on to it as they came (Envelope, KIP-590).
 
-The answer travels back as bytes: neither is decoded here, unless there is no answer and the client must be told in the
-form of its request. Without an authorizer every client is the anonymous user.
+The answer travels back as bytes: neither is decoded here, unless there is no answer and the client must get an error in
+the form of its request. Without an authorizer every client is the anonymous user.
 """
 
 from __future__ import annotations
@@ -69,7 +69,7 @@ class Forwarder:
         return (len(response).to_bytes(4, "big"), response)
 
     def _answer_for_controller(self, connection: ConnectionInfo, request: bytes, reason: str) -> Frame:
-        """Tell of a fault between the nodes, which a client would not expect by its own name."""
+        """Log a fault between the nodes, which a client would not expect by its own name."""
         logger.warning("The controller cannot take forwarded requests: %s", reason)
         error = OperationError(ErrorCode.unknown_server_error)
         return (refuse_frame(memoryview(request), connection, error),)

@@ -25,7 +25,7 @@ logger = logging.getLogger(__name__)
 
 # The part of a block after whose use the next one is asked for.
 PREFETCH_PERCENT: Final = 90
-# A client that gets no id in this time is told to ask again.
+# A client that gets no id in this time gets a retriable error.
 MAX_WAIT_MS: Final = 1_000
 _LAST_ID: Final = 2**63 - 1
 
@@ -72,7 +72,7 @@ class ProducerIdAllocator:
 
     def _begin_following(self) -> None:
         block, self._following = self._following, None
-        # Somebody who waited as well may have been faster, and may have used it up even.
+        # Another request that waited may have been faster, and may have used up the block.
         if block is not None:
             self._next, self._end = block
             self._prefetch_at = block.first + (block.end - block.first) * PREFETCH_PERCENT // 100

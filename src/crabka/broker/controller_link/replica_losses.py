@@ -1,4 +1,4 @@
-"""Keeps replicas that lost durable records from being elected, until they have them again or nobody has.
+"""Keeps replicas that lost durable records from being elected, until they have them again or no replica has.
 
 `LogLoss` says what an opening found missing, `loss_rule` what follows from it, and here the controller is asked for it.
 The order makes it safe: the broker registers, which fences it; then losses are reported and answered; only then are
@@ -79,7 +79,7 @@ class ReplicaLosses:
         """Report all losses that the opening of the logs found, until the controller has answered.
 
         Called once the broker is registered and before it may be unfenced. A replica that has no loss and is lost to
-        the metadata keeps nobody waiting: `DirectoryReports` says where it is once the broker serves.
+        the metadata delays nothing: `DirectoryReports` says where it is once the broker serves.
         """
         self._open = dict.fromkeys(self._suspects())
         self._durable = {log for log in self._open if self._is_durable(log)}

@@ -2,9 +2,9 @@
 
 The loop never waits for a disk: a slice whose bytes are not in the page cache is read by the pool, and the
 response is packed when it came. Consumers read up to the high watermark, from followers as well; followers read from
-the leader, up to the log end, and tell by it how far they are.
+the leader, up to the log end, which reports how far they are.
 
-What only the remote tier has is planned here and read by `tiering`; a follower is told that it is there, and needs it
+What only the remote tier has is planned here and read by `tiering`; a follower gets an error that says so, and needs it
 no more (KIP-405).
 """
 
@@ -49,7 +49,7 @@ class FetchRead(NamedTuple):
 
     reads: list[TargetRead]
     planned_bytes: int
-    # An error, a place to truncate to or a replica to go to: the client must hear of it now.
+    # An error, a place to truncate to or a replica to go to: the client must get it now.
     is_urgent: bool
     # Some of it must come from the remote tier; how many bytes that will be is not known.
     has_remote: bool = False
@@ -172,7 +172,7 @@ def _read_for_consumer(
         diverging = _divergence(partition, target)
         if diverging is not None:
             return TargetRead(target, partition, diverging, None), 0
-    upper = log.last_stable_offset if client.is_committed_only else log.high_watermark
+    upper = log.state.last_stable_offset if client.is_committed_only else log.state.high_watermark
     piece = log.read(
         target.fetch_offset,
         max_bytes=max(0, min(target.max_bytes, budget)),
@@ -200,7 +200,10 @@ def _read_for_follower(
     fetch = FollowerFetch(target.fetch_offset, target.log_start_offset, client.broker_epoch)
     log, followers = partition.log, partition.followers
     if target.leader_epoch == partition.leader_epoch and followers.is_still_caught_up(client.replica_id, fetch):
-        row = FetchPartitionResult(target.index, 0, log.high_watermark, log.last_stable_offset, log.log_start_offset)
+        offsets = log.state
+        row = FetchPartitionResult(
+            target.index, 0, offsets.high_watermark, offsets.last_stable_offset, offsets.log_start_offset
+        )
         return TargetRead(target, partition, row, None), 0
     partition.require_leader(target.leader_epoch)
     followers.require(client.replica_id, target.leader_epoch)
@@ -242,7 +245,7 @@ def _read_remote(context: BrokerContext, target: SessionTarget, client: FetchCli
         code = int(ErrorCode.offset_moved_to_tiered_storage)
         return TargetRead(target, partition, row._replace(error_code=code), None)
     if remote_reads is None:
-        # The node has no tier, so nobody can read that here.
+        # The node has no tier, so that cannot be read here.
         return _failed(target, ErrorCode.offset_out_of_range)
     upper = log.last_stable_offset if client.is_committed_only else log.high_watermark
     max_bytes = min(target.max_bytes, budget)
@@ -271,12 +274,13 @@ def _take(
         raise StorageError(log.log_dir, f"cannot read {log.topic_partition}: {error}") from error
     if piece.is_lost:
         raise _lost(partition, piece)
+    offsets = log.state  # without the calls of the log's properties
     row = FetchPartitionResult(
         target.index,
         0,
-        log.high_watermark,
-        log.last_stable_offset,
-        log.log_start_offset,
+        offsets.high_watermark,
+        offsets.last_stable_offset,
+        offsets.log_start_offset,
         b"" if records is None else records,
         aborted,
     )

@@ -1,6 +1,6 @@
 """Rows of a Fetch response whose records come from the remote tier.
 
-A consumer must never hear OFFSET_OUT_OF_RANGE because a store or its metadata does not answer: it would skip records or
+A consumer must never get OFFSET_OUT_OF_RANGE because a store or its metadata does not answer: it would skip records or
 read all of them again. Of the codes that mean "try again" clients know few in a Fetch. The Java consumer refreshes
 metadata and retries on KAFKA_STORAGE_ERROR and REPLICA_NOT_AVAILABLE, and throws on REQUEST_TIMED_OUT; librdkafka
 retries on the same two, and hands UNKNOWN_SERVER_ERROR, which Kafka answers here, to the application.
@@ -91,7 +91,7 @@ async def _fill(remote_reads: RemoteReads, read: TargetRead, wait_ms: float) -> 
 
 
 def remote_error_code(error: RemoteStorageError) -> ErrorCode:
-    """Return what a consumer hears when the tier cannot be read; each code makes it try again."""
+    """Return the error of a consumer when the tier cannot be read; each code makes it try again."""
     if isinstance(error, NotReadyError):
         # One that reads from a follower goes to the leader, which may know more.
         return ErrorCode.replica_not_available

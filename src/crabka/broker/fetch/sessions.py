@@ -1,6 +1,6 @@
 """The client of a fetch, and its incremental session (KIP-227).
 
-A session remembers which partitions a client reads and what it was last told of each, so that request and
+A session remembers which partitions a client reads and what it last received of each, so that request and
 response carry only what changed. The cache is bounded: when it is full, a session that was idle for
 `MIN_EVICTION_AGE_MS` makes room, else the new client is served without a session. Followers are privileged: for one of
 them a consumer's session makes room at any time, as a cluster must not replicate slowly because it has many consumers.
@@ -85,7 +85,7 @@ def selects_by_rack(config: ServerConfig) -> bool:
 
 
 class SessionTarget:
-    """One partition that a client reads, with what the client was last told about it."""
+    """One partition that a client reads, with what the client last received of it."""
 
     __slots__ = (
         "fetch_offset",

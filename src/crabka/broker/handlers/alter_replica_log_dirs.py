@@ -1,10 +1,11 @@
 """AlterReplicaLogDirs (34): lets replicas of this broker lie in other log dirs (KIP-113).
 
-Answers at once; DescribeLogDirs tells how far a move is. The checks come in this order: the dir is one of this broker
-(LOG_DIR_NOT_FOUND), it works (KAFKA_STORAGE_ERROR) and takes replicas (INVALID_REPLICA_ASSIGNMENT if it is cordoned,
-KIP-1066), the name of the future log is not too long (INVALID_TOPIC_EXCEPTION), the replica is here and its disk works.
-For a replica that is not here the choice is remembered until it is created, and REPLICA_NOT_AVAILABLE is answered. A
-partition that is named twice goes where it was named last. The versions do not differ but in their encoding.
+Answers at once; DescribeLogDirs reports the progress of a move. The checks come in this order: the dir is one of this
+broker (LOG_DIR_NOT_FOUND), it works (KAFKA_STORAGE_ERROR) and takes replicas (INVALID_REPLICA_ASSIGNMENT if it is
+cordoned, KIP-1066), the name of the future log is not too long (INVALID_TOPIC_EXCEPTION), the replica is here and its
+disk works. For a replica that is not here the choice is remembered until it is created, and REPLICA_NOT_AVAILABLE is
+answered. A partition that is named twice goes where it was named last. The versions do not differ but in their
+encoding.
 """
 
 from __future__ import annotations
@@ -28,7 +29,7 @@ _FUTURE_NAME_EXTRA = len("-") + len(".") + 32 + len("-future")
 
 
 def handle(context: BrokerContext, request: Request) -> Any:
-    """Start or cancel moves and tell for each partition whether that was possible."""
+    """Start or cancel moves and return for each partition whether that was possible."""
     types = response_types(request.api_key, request.version)
     outcomes: dict[str, dict[int, ErrorCode]] = {}
     for directory in request.body.dirs:

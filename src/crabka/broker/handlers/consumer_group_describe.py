@@ -1,6 +1,6 @@
 """ConsumerGroupDescribe (69): epochs, assignor and members of consumer groups (KIP-848).
 
-From version 1 on it tells which protocol a member speaks.
+From version 1 on the response has the protocol of each member.
 """
 
 from __future__ import annotations

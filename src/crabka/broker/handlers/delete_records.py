@@ -1,7 +1,7 @@
 """DeleteRecords (21): moves the log start offset up; -1 stands for the high watermark (KIP-107).
 
-The followers hear of it with their next fetch, and the answer waits until the records are gone from all living
-replicas, or tells REQUEST_TIMED_OUT.
+The followers get the new log start with their next fetch, and the response waits until the records are gone from all
+living replicas, or is REQUEST_TIMED_OUT.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     failures = await _wait_for_replicas(rows, ms(request.body.timeout))
     offline = context.logs.offline_dirs
 
-    def told(row: _Trimmed) -> Any:
+    def answered(row: _Trimmed) -> Any:
         partition = row.partition
         if partition is None:
             return _row(types, row.partition_index, row.error_code)
@@ -55,7 +55,7 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     return types.message(
         throttle_time=0,
         topics=[
-            types.new("DeleteRecordsTopicResult", name=name, partitions=[told(row) for row in trimmed])
+            types.new("DeleteRecordsTopicResult", name=name, partitions=[answered(row) for row in trimmed])
             for name, trimmed in topics
         ],
     )

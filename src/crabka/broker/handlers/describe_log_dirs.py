@@ -2,7 +2,7 @@
 
 Every dir of `log.dirs` has a row, in that order; one that failed has nothing but its error. A replica that moves to
 another dir is in both, there as a future one. Version 3 has an error of the whole answer, version 4 the size of the
-disk, version 5 tells of cordoned dirs.
+disk, version 5 marks cordoned dirs.
 """
 
 from __future__ import annotations
@@ -67,7 +67,7 @@ async def _usage(context: BrokerContext, path: str) -> tuple[str, DiskUsage | No
             usage = await context.request_threads.submit(context.runtime.fs.disk_usage, path)
         except OSError as error:
             # Kafka answers so, too, and leaves it to the next read or write to take the dir offline.
-            logger.warning("cannot tell the size of %s: %s", path, error)
+            logger.warning("cannot find the size of %s: %s", path, error)
     return path, usage if context.logs.dirs.is_online(path) else None
 
 
@@ -89,7 +89,7 @@ def _replicas_by_dir(
     for move in context.moves.progress():
         moving = context.partitions.get(move.topic, move.partition)
         if moving is not None and moving.log.log_dir == move.target_dir:
-            # It is there; what is left to do is nobody's business.
+            # It is there; the rest of the work is internal.
             continue
         if wanted is None or (move.topic, move.partition) in wanted:
             future = types.new(

@@ -1,6 +1,6 @@
 """EndTxn (26): commits or aborts the open transaction of a producer.
 
-From version 5 the client has transaction version 2: its epoch rises with every end, and the answer tells the new id
+From version 5 the client has transaction version 2: its epoch rises with every end, and the response has the new id
 and epoch (KIP-890). Before version 2 clients know PRODUCER_FENCED as INVALID_PRODUCER_EPOCH.
 """
 
@@ -22,7 +22,7 @@ FIRST_VERSION_WITH_EPOCH_BUMP = 5
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:
-    """Answer when the outcome is in the log; the partitions hear of it afterwards."""
+    """Answer when the outcome is in the log; the markers are written afterwards."""
     body = request.body
     answer = await context.transactions.end(
         body.transactional_id,

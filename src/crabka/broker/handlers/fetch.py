@@ -5,8 +5,8 @@ last stable offset, and the response names the aborted transactions. Nothing is 
 of slices of segment files. Idle partitions are answered with empty records, never with null.
 
 A follower names itself: `replica_id`, from version 15 on `replica_state` with its broker epoch (KIP-903). Its fetch
-tells the leader how far it is, reads up to the log end and waits for appends. From version 11 on consumers may be sent
-to a follower (KIP-392); from 16 on an answer that sends them to another leader tells where that is (KIP-951).
+reports its progress to the leader, reads up to the log end and waits for appends. From version 11 on consumers may be
+sent to a follower (KIP-392); from 16 on an answer that sends them to another leader has its address (KIP-951).
 
 What only the remote tier has (KIP-405) is waited for `remote.fetch.max.wait.ms`, and not at all if the log has enough
 to answer at once: what comes from the tier then is there for the next fetch.
@@ -89,16 +89,16 @@ class _Fetch:
         self, found: FetchRead, partitions: Sequence[Partition], missing_bytes: int, wait_ms: int
     ) -> Frame | asyncio.Future[Frame]:
         wants_high_watermarks = selects_by_rack(self._context.config)
-        if wants_high_watermarks and any(self._is_told_less(read) for read in found.reads):
+        if wants_high_watermarks and any(self._knows_less(read) for read in found.reads):
             return self._finish(found)
         condition = EnoughBytes(
             partitions, missing_bytes, by_follower=True, wants_high_watermarks=wants_high_watermarks
         )
         return Delayed(self._read_again, condition).start(wait_ms)
 
-    def _is_told_less(self, read: TargetRead) -> bool:
+    def _knows_less(self, read: TargetRead) -> bool:
         follower = self._follower(read)
-        return follower is not None and follower.told_high_watermark < read.row.high_watermark
+        return follower is not None and follower.sent_high_watermark < read.row.high_watermark
 
     def _follower(self, read: TargetRead) -> FollowerProgress | None:
         replication = None if read.partition is None else read.partition.replication
@@ -142,7 +142,7 @@ class _Fetch:
         if found.is_urgent and request.version >= FIRST_VERSION_WITH_ENDPOINTS:
             reads, endpoints = self._with_leaders(reads)
         if self._client.replica_id >= 0 and selects_by_rack(self._context.config):
-            self._note_told(reads)
+            self._note_sent(reads)
         if plan.session is not None:
             reads = [read for read in reads if _has_news(read) or not plan.incremental]
             remember_sent(plan.session, [read.target for read in reads if read.row.records])
@@ -162,23 +162,23 @@ class _Fetch:
     def _with_leaders(self, reads: Sequence[TargetRead]) -> tuple[list[TargetRead], Sequence[NodeEndpoint]]:
         """Return the rows with the leaders that the client should go to, and where those are (KIP-951)."""
         leaders = CurrentLeaders(self._context, self._request.connection.listener)
-        told = []
+        rows = []
         for read in reads:
             row, target = read.row, read.target
             if row.error_code in MISDIRECTED_FETCH:
                 row = row._replace(current_leader=leaders.of(target.topic, target.topic_id, target.index))
-            told.append(read._replace(row=row))
-        return told, leaders.endpoints
+            rows.append(read._replace(row=row))
+        return rows, leaders.endpoints
 
-    def _note_told(self, reads: Sequence[TargetRead]) -> None:
+    def _note_sent(self, reads: Sequence[TargetRead]) -> None:
         for read in reads:
             follower = self._follower(read)
             if follower is not None:
-                follower.told_high_watermark = read.row.high_watermark
+                follower.sent_high_watermark = read.row.high_watermark
 
 
 def _has_news(read: TargetRead) -> bool:
-    """Tell whether a session's client must hear of this partition, and remember what it hears."""
+    """Return whether a session's response must have this partition, and remember what it has."""
     row, target = read.row, read.target
     changed = (
         row.high_watermark != target.known_high_watermark

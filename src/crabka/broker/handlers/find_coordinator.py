@@ -67,7 +67,7 @@ async def _find(context: BrokerContext, request: Request, key_type: int, key: st
         if errors:
             if errors[topic] is not ErrorCode.unknown_topic_or_partition:
                 # It will not come by itself.
-                _tell_once(context, coordinator, errors[topic])
+                _log_once(context, coordinator, errors[topic])
             return _Found(ErrorCode.coordinator_not_available)
     image = context.image
     partition = image.topics.by_name[topic].partitions.get(coordinator.partition_of(key))
@@ -78,7 +78,7 @@ async def _find(context: BrokerContext, request: Request, key_type: int, key: st
     return _Found(ErrorCode.coordinator_not_available)
 
 
-def _tell_once(
+def _log_once(
     context: BrokerContext, coordinator: GroupCoordinator | TransactionCoordinator, error_code: ErrorCode
 ) -> None:
     if coordinator.told_of_missing_topic:

@@ -1,4 +1,4 @@
-"""Heartbeat (12): a member of a classic group is alive; the answer tells it of a rebalance."""
+"""Heartbeat (12): a member of a classic group is alive; the response reports a rebalance."""
 
 from __future__ import annotations
 

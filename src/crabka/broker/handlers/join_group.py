@@ -1,7 +1,7 @@
 """JoinGroup (11): a member asks to be in the next generation of a classic group; the answer waits for the others.
 
 Version 0 has no rebalance timeout: the session timeout counts. From version 4 a new member is given an id and has to
-come back with it (KIP-394), from version 5 it may be static (KIP-345), from version 9 a static leader may be told to
+come back with it (KIP-394), from version 5 it may be static (KIP-345), from version 9 a static leader may be asked to
 leave the assignment as it is (KIP-814).
 """
 

@@ -93,7 +93,7 @@ def _answer(
 
 
 def _names_by_id(body: Any) -> bool:
-    """Tell whether topics are asked for by id; versions 10 and 11 have the field, but must not use it."""
+    """Return whether topics are requested by id; versions 10 and 11 have the field, but must not use it."""
     return any(
         topic.name is None or getattr(topic, "topic_id", None) not in (None, ZERO_UUID) for topic in body.topics or ()
     )

@@ -1,4 +1,4 @@
-"""OffsetDelete (47): forgets offsets of topics that nobody in the group subscribes to (KIP-496)."""
+"""OffsetDelete (47): forgets offsets of topics that no member of the group subscribes to (KIP-496)."""
 
 from __future__ import annotations
 

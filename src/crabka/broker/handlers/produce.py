@@ -2,7 +2,7 @@
 
 acks=1 and acks=all are answered after the write reached the page cache, as in Kafka; acks=all waits in
 addition for the high watermark, which the replicas in sync let rise. acks=0 gets no answer: an error closes the
-connection, which is all that such a client can notice. Versions 3 to 13 are served; from version 10 on an answer tells
+connection, which is all that such a client can notice. Versions 3 to 13 are served; from version 10 on an answer says
 where a partition is led if not here (KIP-951), from version 13 on topics are named by id.
 
 The first batch of a transaction in a partition waits for the coordinator (KIP-890): up to version 11 it confirms that
@@ -100,7 +100,7 @@ class _Produce:
         self.transaction: TransactionalProduce | None = None
 
     def append(self, topic: ProduceTopic, row: ProducePartition) -> ProducePartitionResult:
-        """Append the batch of one row; an error is told in its result."""
+        """Append the batch of one row; an error becomes its result."""
         index, records = row
         try:
             partition = self._find_partition(topic, index)
@@ -117,7 +117,7 @@ class _Produce:
                     return self._append_transactional(partition, records, header)
             validate = self._context.config.crabka_validate_records
             writer = partition.writer
-            # The attributes tell the usual case without a call.
+            # The attributes decide the usual case without a call.
             if (
                 validate or partition.queue.length or writer.is_slow or partition.log.has_slow_path
             ) and partition.queue.is_needed(len(records), header, validate=validate):
@@ -210,17 +210,19 @@ class _Produce:
         return Delayed(answer, condition).start(request.body.timeout_ms)
 
     def _pack_with_leaders(self, topics: list[ProduceTopicResult]) -> Frame:
-        """Pack the answer; rows of partitions that are led elsewhere tell where (KIP-951)."""
+        """Pack the answer; rows of partitions that are led elsewhere name the leader (KIP-951)."""
         request = self._request
         leaders = CurrentLeaders(self._context, request.connection.listener)
 
-        def told(topic: ProduceTopicResult, row: ProducePartitionResult) -> ProducePartitionResult:
+        def with_leader(topic: ProduceTopicResult, row: ProducePartitionResult) -> ProducePartitionResult:
             if row.error_code not in MISDIRECTED_PRODUCE:
                 return row
             return row._replace(current_leader=leaders.of(topic.name, topic.topic_id, row.partition))
 
         if request.version >= FIRST_VERSION_WITH_ENDPOINTS:
-            topics = [topic._replace(partitions=[told(topic, row) for row in topic.partitions]) for topic in topics]
+            topics = [
+                topic._replace(partitions=[with_leader(topic, row) for row in topic.partitions]) for topic in topics
+            ]
         endpoints = leaders.endpoints
         return (pack_produce_response(request.version, request.correlation_id, topics, node_endpoints=endpoints),)
 
@@ -290,13 +292,13 @@ def _with_failures(topics: list[ProduceTopicResult], failures: dict[Partition, E
     """Return the results with the errors of partitions whose records are not known to be replicated."""
     codes = {(name, partition.index): code for partition, code in failures.items() for name in _names_of(partition)}
 
-    def told(topic: ProduceTopicResult, row: ProducePartitionResult) -> ProducePartitionResult:
+    def with_failure(topic: ProduceTopicResult, row: ProducePartitionResult) -> ProducePartitionResult:
         code = codes.get((topic.name, row.partition)) or codes.get((topic.topic_id, row.partition))
         if code is None or row.error_code != _NONE:
             return row
         return ProducePartitionResult(row.partition, int(code), -1, error_message=error_message(code))
 
-    return [topic._replace(partitions=[told(topic, row) for row in topic.partitions]) for topic in topics]
+    return [topic._replace(partitions=[with_failure(topic, row) for row in topic.partitions]) for topic in topics]
 
 
 def _names_of(partition: Partition) -> tuple[object, object]:
@@ -308,4 +310,4 @@ def _require_success(topics: list[ProduceTopicResult]) -> None:
         for row in topic.partitions:
             if row.error_code != _NONE:
                 name = ErrorCode(row.error_code).name
-                raise WireError(f"a produce with acks=0 failed with {name}: closing tells the client")
+                raise WireError(f"a produce with acks=0 failed with {name}: the client sees the connection close")

@@ -1,6 +1,6 @@
 """WriteTxnMarkers (27): the coordinator, or an administrator, ends transactions in partitions of this node.
 
-Version 2 tells the transaction version: from 2 on the epoch of a marker is above that of the data (KIP-1228).
+Version 2 has the transaction version: from 2 on the epoch of a marker is above that of the data (KIP-1228).
 """
 
 from __future__ import annotations

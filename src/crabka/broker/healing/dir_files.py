@@ -1,7 +1,7 @@
 """Verifies the small files of a node that belong to no log: those of each log dir, and those of the metadata quorum.
 
 They are read when the node starts and only written while it runs. What rots meanwhile is found here as long as the copy
-of it is whole. Runs in threads; the owner of each file sees to it that nobody writes it at the same time.
+of it is whole. Runs in threads; the owner of each file ensures that it is not written at the same time.
 """
 
 from __future__ import annotations

@@ -1,10 +1,10 @@
 """Lets a replica begin anew that cannot be repaired in place: it gives up its part, drops its log, and follows.
 
-A leader hands over and a follower leaves the ISR by the same request: the controller is told that the replica's log dir
-is lost to it (AssignReplicasToDirs with the directory id LOST, KIP-858), as after a failure of the disk. Only when the
-metadata shows that this replica neither leads nor is in sync nor is eligible (KIP-966) is its log dropped, so at no
-time does anybody count on records that it does not hold. Then it follows from the leader's log start, and the
-controller is told where it lies, so that it may join the ISR once it has everything.
+A leader hands over and a follower leaves the ISR by the same request: the controller gets a report that the replica's
+log dir is lost to it (AssignReplicasToDirs with the directory id LOST, KIP-858), as after a failure of the disk. Only
+when the metadata shows that this replica neither leads nor is in sync nor is eligible (KIP-966) is its log dropped, so
+at no time does the cluster count on records that it does not hold. Then it follows from the leader's log start, and the
+controller gets a report of its log dir, so that it may join the ISR once it has everything.
 
 A leader takes a follower into the ISR for a fetch, and one that was sent before may still be on its way. So nothing is
 fetched any more from the start, and before the log is dropped the broker waits for `broker.session.timeout.ms` and
@@ -51,7 +51,7 @@ def rebuild_refusal(partition: PartitionImage, node_id: int, min_insync_replicas
 
 
 def is_out(partition: PartitionImage, node_id: int) -> bool:
-    """Return whether nobody counts on the records of a replica: it does not lead and cannot without catching up."""
+    """Return whether no acknowledgement rests on a replica: it does not lead and cannot without catching up."""
     return partition.leader not in (node_id, -1) and node_id not in (*partition.isr, *partition.elr)
 
 
@@ -109,8 +109,8 @@ class ReplicaRebuilder:
             directories.release(placement)
 
     async def _leave(self, partition: Partition) -> None:
-        """Let nobody count on this replica, as the metadata shows."""
-        if not await self._tell(partition, DIRECTORY_LOST):
+        """Take this replica out of the ISR, as the metadata shows."""
+        if not await self._report(partition, DIRECTORY_LOST):
             raise RebuildRefusedError("the controller does not take it")
         await self._wait_out(partition)
 
@@ -118,10 +118,10 @@ class ReplicaRebuilder:
         topic = self._image().topics.by_id.get(partition.topic_id)
         return None if topic is None else topic.partitions.get(partition.index)
 
-    async def _tell(self, partition: Partition, directory: DirectoryId) -> bool:
+    async def _report(self, partition: Partition, directory: DirectoryId) -> bool:
         if self.directories is None:
             return False
-        return await self.directories.tell({directory: {partition.topic_id: [partition.index]}})
+        return await self.directories.send({directory: {partition.topic_id: [partition.index]}})
 
     async def _wait_out(self, partition: Partition) -> None:
         deadline_ms = self._runtime.clock.monotonic_ms() + _WAIT_MS
@@ -134,7 +134,7 @@ class ReplicaRebuilder:
         raise RebuildRefusedError("the partition is gone")
 
     async def _drop(self, partition: Partition) -> None:
-        """Drop the log with nobody else changing it; the recovery point is lowered on disk before and after."""
+        """Drop the log while nothing else changes it; the recovery point is lowered on disk before and after."""
         log = partition.log
         async with partition.queue.turn():
             if log.is_being_written:
@@ -156,7 +156,7 @@ class ReplicaRebuilder:
         directory = self._logs.directory_id(partition.log.log_dir)
         if directory is None or self.directories is None:
             return
-        if not await self._tell(partition, directory):
+        if not await self._report(partition, directory):
             # A report that failed is repeated until the controller takes it.
             await self.directories.report(self._image(), [partition])
-            await self.directories.keep_telling()
+            await self.directories.keep_reporting()

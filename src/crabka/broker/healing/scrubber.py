@@ -86,12 +86,12 @@ class LogScrubber:
         self._trigger = ""
         self._throttle = CleanerThrottle()
         self._wake = asyncio.Event()
-        # What the log was told of already.
-        self._told: set[tuple[TopicPartition, DamagedRange]] = set()
+        # What was logged already.
+        self._logged: set[tuple[TopicPartition, DamagedRange]] = set()
         self.stats = ScrubStats(progress=self._schedule.progress)
 
     def suspect(self, topic_partition: TopicPartition, base_offset: int, reason: str) -> None:
-        """Check a segment as soon as possible, because somebody met what cannot be right."""
+        """Check a segment as soon as possible, because a reader found it inconsistent."""
         if self._schedule.suspect(topic_partition, base_offset, self._runtime.clock.now_ms()):
             logger.debug("%s is checked from offset %d on: %s", topic_partition, base_offset, reason)
             self._wake.set()
@@ -216,7 +216,7 @@ class LogScrubber:
             await submit(sync_files, target.fs, repairs.paths)
             await self._logs.flush_log(log)
         for damaged in findings.damaged:
-            self._tell(log, damaged)
+            self._log_damage(log, damaged)
 
     async def _check_small_files(self, log: PartitionLog) -> None:
         submit = self._runtime.threads.submit
@@ -239,10 +239,10 @@ class LogScrubber:
             self.stats.files_repaired += 1
             logger.warning("%s", reason)
 
-    def _tell(self, log: PartitionLog, damaged: DamagedRange) -> None:
+    def _log_damage(self, log: PartitionLog, damaged: DamagedRange) -> None:
         key = (log.topic_partition, damaged)
-        if key not in self._told:
-            self._told.add(key)
+        if key not in self._logged:
+            self._logged.add(key)
             self.stats.ranges_found += 1
             logger.warning(
                 "%s: offsets %d to %d are damaged, bytes %d to %d of %s: %s",
@@ -276,7 +276,7 @@ class LogScrubber:
     async def _begin_anew(self, partition: Partition, reasons: list[str]) -> bool:
         """Drop a replica and fetch it again, if no other way is left and others hold everything."""
         if not any(MISFIT in reason for reason in reasons):
-            # Nobody was asked who has it: that may change.
+            # No other copy could be asked: that may change.
             return False
         try:
             await self._rebuilder.rebuild(partition)
@@ -298,7 +298,7 @@ class LogScrubber:
         if log.healing.damage.at(damaged.offset) is not None:
             return
         self.stats.ranges_repaired += 1
-        self._told = {each for each in self._told if each[1] != damaged or each[0] != log.topic_partition}
+        self._logged = {each for each in self._logged if each[1] != damaged or each[0] != log.topic_partition}
         self._cleaner.forgive(log.topic_partition)
         logger.warning(
             "%s: offsets %d to %d are repaired from %s: %s",
@@ -312,9 +312,9 @@ class LogScrubber:
     def _give_up(self, log: PartitionLog, damaged: DamagedRange, reasons: list[str]) -> None:
         """Name what stays damaged and what helps, once."""
         key = (log.topic_partition, damaged._replace(reason="not repaired"))
-        if key in self._told:
+        if key in self._logged:
             return
-        self._told.add(key)
+        self._logged.add(key)
         logger.error(
             "%s: offsets %d to %d in %s stay damaged, because no other copy has them (%s). They are answered with "
             "CORRUPT_MESSAGE, all others are served. Start a broker that has a replica, and they are repaired from it; "

@@ -79,7 +79,7 @@ class BrokerConnections:
         return await connection.request(api_key, build, left_ms)
 
     def on_metadata(self, _delta: MetadataChanges, image: MetadataImage) -> None:
-        """Give up connections to brokers that are fenced, gone or elsewhere now: nobody waits for their answers."""
+        """Give up connections to brokers that are fenced, gone or elsewhere now: their responses are not needed."""
         for slot, line in list(self._lines.items()):
             try:
                 is_current = self._target(slot[0], image) == line.target

@@ -32,9 +32,9 @@ class BrokerOutboxes(Generic[E]):
         self._send = send
         self._give_up = give_up
         self._max_batch_count = max_batch_count
-        # A broker is here as long as somebody sends to it.
+        # A broker is here as long as there are requests for it.
         self._waiting: dict[int, dict[Hashable, E]] = {}
-        # Brokers that are told of in the log already.
+        # Brokers that were logged already.
         self._unreached: set[int] = set()
 
     def note_reached(self, node_id: int) -> None:

@@ -1,4 +1,4 @@
-"""What a node does again and again: retention, flushing, checkpoints, deletions, cleaning, looking after replicas.
+"""The periodic duties of a node: retention, flushing, checkpoints, deletions, cleaning, in-sync replicas.
 
 Each duty runs on the loop at its own interval and hands the waiting for disks to the pool. A duty that fails is
 logged and runs again at its next turn; a log dir that fails goes offline, the others go on.

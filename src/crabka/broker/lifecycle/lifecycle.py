@@ -5,7 +5,7 @@
                      └──────────────────────┘
 
 A registration is repeated until the controller takes it: a broker that comes back at once may have to wait until the
-session of its last run is over. Heartbeats tell how far the broker has read the metadata, which log dirs it lost and
+session of its last run is over. Heartbeats report how far the broker has read the metadata, which log dirs it lost and
 what it wants. One that is due at once (a dir was lost, the broker wants to stop) does not wait for the interval.
 
 A broker whose epoch the controller no longer knows was unregistered, or another process took its id. It registers anew
@@ -44,7 +44,7 @@ logger = logging.getLogger(__name__)
 SOON_MS: Final = 10
 # While it waits for leave to stop, it asks less and less often.
 LONGEST_STOP_PAUSE_MS: Final = 200
-# As Kafka: whoever holds it up for longer is not waited for.
+# As Kafka: the stop does not wait for longer.
 LONGEST_RETIREMENT_MS: Final = 300_000
 REGISTRATION_PAUSE_MS: Final = 100
 # Registrations that another try can mend.
@@ -92,7 +92,7 @@ class BrokerLifecycle:
         self._metadata_offset = metadata_offset
         self._offline_dirs: dict[DirectoryId, None] = {}
         # Log dir -> whether the controller knows that it failed.
-        self._told: dict[DirectoryId, asyncio.Event] = {}
+        self._acknowledged: dict[DirectoryId, asyncio.Event] = {}
         self._cordoned_dirs: list[DirectoryId] | None = None
         self._wants_fence = True
         self._wants_stop = False
@@ -140,23 +140,23 @@ class BrokerLifecycle:
         await self._unfenced.wait()
 
     def lose_directories(self, directories: Sequence[DirectoryId]) -> None:
-        """Tell that log dirs failed, at once."""
+        """Report failed log dirs at once."""
         self._offline_dirs.update(dict.fromkeys(directories))
         self._due.set()
 
-    async def wait_told(self, directory: DirectoryId) -> None:
+    async def wait_acknowledged(self, directory: DirectoryId) -> None:
         """Wait until the controller knows that a log dir failed."""
-        await self._told.setdefault(directory, asyncio.Event()).wait()
+        await self._acknowledged.setdefault(directory, asyncio.Event()).wait()
 
     def cordon_directories(self, directories: Sequence[DirectoryId] | None) -> None:
-        """Tell which log dirs take no new replicas, at once if it is news; None as long as nobody may know."""
+        """Report which log dirs take no new replicas, at once if that is new; None while the feature is off."""
         wanted = None if directories is None else list(directories)
         if wanted != self._cordoned_dirs:
             self._cordoned_dirs = wanted
             self._due.set()
 
     async def retire(self) -> None:
-        """Hand over what this broker leads; return when it may stop, or when nobody is there to allow it."""
+        """Hand over what this broker leads; return when it may stop, or when no controller can allow it."""
         if self._task is None or self._task.done():
             return
         self._wants_stop = True
@@ -257,7 +257,7 @@ class BrokerLifecycle:
             return self._config.broker_heartbeat_interval_ms
         self._last_answer_ms = self._runtime.clock.monotonic_ms()
         for directory in offline:
-            self._told.setdefault(directory, asyncio.Event()).set()
+            self._acknowledged.setdefault(directory, asyncio.Event()).set()
         if answer.should_shut_down:
             self._may_stop.set()
         if not answer.is_fenced:

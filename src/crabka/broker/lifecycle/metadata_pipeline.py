@@ -5,7 +5,7 @@ that it takes away are renamed in threads before the next change is delivered. A
 unless one before them waits. Those who caused a change are answered when it is done (`on_metadata` returns a future for
 that), so a topic is usable when CreateTopics returns. Meanwhile the image names partitions that are not here yet:
 requests for them get NOT_LEADER_OR_FOLLOWER, and clients repeat them. A broker that is about to start, or has stopped,
-keeps nobody waiting: the controller of the same node answers the whole cluster.
+delays no request: the controller of the same node answers the whole cluster.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 class _Change(NamedTuple):
     delta: MetadataChanges
     image: MetadataImage
-    # None if nobody waits for it.
+    # None if nothing waits for it.
     done: asyncio.Future[None] | None
 
 
@@ -50,7 +50,7 @@ class MetadataPipeline:
         self._spawn = spawn
         self._listeners: list[Listener] = []
         self._waiting: deque[_Change] = deque()
-        # Changes wait: nobody is ready for them yet, or a task delivers them.
+        # Changes wait: no listener is ready for them yet, or a task delivers them.
         self._is_held = True
         self._is_started = False
         self._is_over = False

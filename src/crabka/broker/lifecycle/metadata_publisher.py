@@ -1,7 +1,7 @@
 """Makes the node do what the metadata says: opens, creates, reconfigures and deletes logs, leads, follows.
 
 Of a change it looks only at the topics that the delta names, and of these at partitions that are not the same object as
-before: a node with ten thousand partitions hears of one at a time. It is called with every change in order, on the
+before: a node with ten thousand partitions gets one at a time. It is called with every change in order, on the
 node's loop, after `preparation` has created the logs in threads (`metadata_pipeline`).
 """
 
@@ -43,14 +43,14 @@ PARTITIONS_PER_TURN: Final = 200
 
 
 class TierEvents(Protocol):
-    """What tiering wants to hear of hosted partitions."""
+    """Notifications of hosted partitions for tiering."""
 
     def on_leadership(self, partition: Partition) -> None:
-        """Hear that a partition is led or followed here, or that its settings changed."""
+        """A partition is led or followed here, or that its settings changed."""
         ...
 
     def on_stop(self, partition: Partition, *, is_deleted: bool) -> None:
-        """Hear that a partition is not hosted here any more, because its topic is deleted or it moved away."""
+        """A partition is not hosted here any more, because its topic is deleted or it moved away."""
         ...
 
     def bring_to_tier_end(self, partition: Partition, on_settled: Callable[[], None]) -> None:
@@ -62,10 +62,10 @@ class TierEvents(Protocol):
 
 
 class StopListener(Protocol):
-    """What moves between log dirs want to hear of hosted partitions."""
+    """Notifications of hosted partitions for moves between log dirs."""
 
     def on_stop(self, partition: Partition) -> None:
-        """Hear that a partition is not hosted here any more."""
+        """A partition is not hosted here any more."""
         ...
 
 
@@ -87,10 +87,10 @@ class MetadataPublisher:
         now_ms: Callable[[], int] = lambda: 0,
         make_partition: Callable[[str, int, TopicId, PartitionLog, DirWriter], Partition] = Partition,
     ) -> None:
-        """Without fetchers the node follows nobody. `now_ms` is the clock that replication goes by.
+        """Without fetchers the node follows no leader. `now_ms` is the clock that replication goes by.
 
-        `tiering` hears of every hosted partition; a node without a remote tier has none. `moves` hears of partitions
-        that go, and `choices` knows log dirs that were chosen for partitions to come.
+        `tiering` is notified of every hosted partition; a node without a remote tier has none. `moves` is notified of
+        partitions that go, and `choices` knows log dirs that were chosen for partitions to come.
         """
         self._node_id = node_id
         self._logs = logs
@@ -126,9 +126,9 @@ class MetadataPublisher:
     async def _create_and_host(self, delta: MetadataChanges, image: MetadataImage, wanted: list[NewLog]) -> None:
         """Create logs, and host the partitions of new topics in turns of the loop: there may be ten thousand.
 
-        The image names them already, and nobody else hears of the change before all are here. Partitions of topics that
-        were known change all at once, with the change itself. So do all if topics go: one of them may have the name of
-        a new one.
+        The image names them already, and no other listener gets the change before all are here. Partitions of topics
+        that were known change all at once, with the change itself. So do all if topics go: one of them may have the
+        name of a new one.
         """
         await self._logs.create_all(wanted)
         if delta.topics_deleted:
@@ -194,7 +194,7 @@ class MetadataPublisher:
 
         The others were opened with the settings of an older image, maybe long ago: they get those of this one.
 
-        A long image is taken over in turns of the loop; nobody may change the partitions meanwhile.
+        A long image is taken over in turns of the loop; nothing else may change the partitions meanwhile.
         """
         topics = list(image.topics.by_id.values())
         await self._logs.create_all([each for topic in topics for each in self._missing(image, topic, {})])

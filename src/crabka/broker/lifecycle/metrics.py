@@ -1,4 +1,4 @@
-"""The state and the counters of a node in Prometheus form, built when somebody asks for it."""
+"""The state and the counters of a node in Prometheus form, built on request."""
 
 from __future__ import annotations
 

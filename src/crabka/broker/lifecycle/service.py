@@ -106,7 +106,7 @@ class BrokerService:
         self._replica_host = build_replica_host(self._parts, self.context)
         self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, serve))
         self._serving = False
-        # Partitions whose log dir failed before anybody could be told.
+        # Partitions whose log dir failed before the controller could be notified.
         self._lost_early: list[Partition] = []
         self._pipeline: MetadataPipeline | None = None
         # Whether the logs are open, so that a stop may close them cleanly.
@@ -175,12 +175,12 @@ class BrokerService:
         await self._wait_for(lambda image: not image.cluster.brokers[self._config.node_id].fenced)
         must_report = len(self._config.log_dirs) > 1 or self._has_lost_replicas(quorum.image)
         if must_report and not await self._directories.report(quorum.image, context.partitions):
-            self._spawn(self._directories.keep_telling())
+            self._spawn(self._directories.keep_reporting())
         self._serving = True
         context.moves.resume(self._logs.futures)
         if self._logs.offline_dirs:
             # Some may have failed since the registration.
-            self._spawn(self._tell_lost(self._lost_early))
+            self._spawn(self._report_lost(self._lost_early))
         for duty in duties_of(context):
             self._spawn(repeat(context, duty))
         retry = functools.partial(self._retry_unopened, publisher, pipeline)
@@ -212,7 +212,7 @@ class BrokerService:
             await self._lifecycle.retire()
 
     def release_waiters(self) -> None:
-        """Answer long polls with what there is: nobody waits for them any more."""
+        """Answer long polls with what there is."""
         self._serving = False
         for partition in self.context.partitions:
             partition.waiters.release()
@@ -220,7 +220,7 @@ class BrokerService:
         self.context.transactions.close()
 
     async def close(self) -> None:
-        """Stop talking to other nodes. The logs are left to whoever opened them."""
+        """Stop talking to other nodes. The owner of the logs closes them."""
         if self._pipeline is not None:
             self._pipeline.close()
         if self.context.remote_reads is not None:
@@ -280,7 +280,7 @@ class BrokerService:
             self._spawn(self._report(image, [each for each in self.context.partitions if each.topic_id in changed]))
 
     def _take_cordoned(self, image: MetadataImage) -> None:
-        """Let cordoned log dirs take no new replicas, and tell the controller, who places them (KIP-1066)."""
+        """Let cordoned log dirs take no new replicas, and notify the controller, which places them (KIP-1066)."""
         dirs = self._logs.dirs
         dirs.cordon(self.context.config.cordoned_log_dirs)
         supported = image.features.metadata_version >= CORDONED_DIRECTORIES_LEVEL
@@ -297,34 +297,36 @@ class BrokerService:
         elif not self._logs.online_dirs:
             self._fail(StorageError(log_dir, "the last log dir is lost"))
         elif self._serving:
-            self._spawn(self._tell_lost(lost))
-            self._spawn(self._require_told(log_dir))
+            self._spawn(self._report_lost(lost))
+            self._spawn(self._require_reported(log_dir))
         else:
             self._lost_early += lost
 
     async def _report(self, image: MetadataImage, partitions: Sequence[Partition]) -> None:
         if not await self._directories.report(image, partitions):
-            await self._directories.keep_telling()
+            await self._directories.keep_reporting()
 
-    async def _tell_lost(self, lost: Sequence[Partition]) -> None:
+    async def _report_lost(self, lost: Sequence[Partition]) -> None:
         for partition in lost:
             self.context.fetchers.unfollow(partition)
         await self._report(self._quorum.image, lost)
-        self._tell_lost_dirs()
+        self._report_lost_dirs()
 
-    async def _require_told(self, log_dir: str) -> None:
-        """Stop the node unless the controller hears of a lost dir in time: nobody else can take over its replicas."""
+    async def _require_reported(self, log_dir: str) -> None:
+        """Stop the node unless the controller learns of a lost dir in time, so that others take over its replicas."""
         directory = self._logs.directory_id(log_dir)
         limit_ms = self._config.log_dir_failure_timeout_ms
         if directory is None:
             return
         try:
             async with asyncio.timeout(limit_ms / 1000):
-                await self._lifecycle.wait_told(directory)
+                await self._lifecycle.wait_acknowledged(directory)
         except TimeoutError:
-            self._fail(StorageError(log_dir, f"it is lost, and the controller could not be told within {limit_ms} ms"))
+            self._fail(
+                StorageError(log_dir, f"it is lost, and the controller could not be notified within {limit_ms} ms")
+            )
 
-    def _tell_lost_dirs(self) -> None:
+    def _report_lost_dirs(self) -> None:
         offline = [self._logs.directory_id(path) for path in self._logs.offline_dirs]
         known = [each for each in offline if each is not None]
         if known:

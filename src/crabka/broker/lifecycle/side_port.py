@@ -1,4 +1,4 @@
-"""The side port: `/metrics` for Prometheus, `/healthz` and `/readyz` for whoever supervises the node.
+"""The side port: `/metrics` for Prometheus, `/healthz` and `/readyz` for the supervisor of the node.
 
 A few lines of HTTP/1.1 are all that it takes; anything but GET of a known path is refused.
 """

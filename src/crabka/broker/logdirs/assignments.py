@@ -1,6 +1,6 @@
 """Has the controller commit in which log dir a replica is (AssignReplicasToDirs, KIP-858).
 
-A swap may not begin before the metadata say so: whoever finds two copies after a crash goes by them. It is told again
+A swap may not begin before the metadata have it: they decide between two copies after a crash. It is reported again
 and again until this node has applied the metadata that say it.
 """
 
@@ -18,12 +18,12 @@ if TYPE_CHECKING:
     from crabka.log.dirs.log_manager import LogManager
     from crabka.metadata.image import MetadataImage
 
-# After an answer the metadata are here within moments; if not, it is told again.
+# After a response the metadata are here within moments; if not, it is reported again.
 RETRY_MS: Final = 500
 
 
 class DirectoryAssignments:
-    """Tells, and waits for the metadata."""
+    """Reports an assignment, and waits for the metadata."""
 
     def __init__(
         self,
@@ -50,7 +50,7 @@ class DirectoryAssignments:
         try:
             while not self._is_there(partition, directory):
                 changed.clear()
-                await self._reports.tell({directory: {partition.topic_id: [partition.index]}})
+                await self._reports.send({directory: {partition.topic_id: [partition.index]}})
                 await self._wait(changed, partition, directory)
         finally:
             unsubscribe()

@@ -1,7 +1,7 @@
 """Log dirs that were chosen for replicas before these exist here (AlterReplicaLogDirs, KIP-113).
 
 A choice is used when the replica is created and forgotten then. It lives in memory, as in Kafka; how many there are is
-bounded, because anybody may choose for any name.
+bounded, because any client may choose for any name.
 """
 
 from __future__ import annotations

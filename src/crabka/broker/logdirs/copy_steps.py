@@ -1,7 +1,7 @@
 """The steps in which a copy of a log grows: bytes of a segment, its end, what is no longer needed, durability.
 
-Each is chosen on the loop with all that it needs, runs in a thread, and tells the copy on the loop what it did. They
-touch the files of the copy only; of the source they read what is there for good.
+Each is chosen on the loop with all that it needs, runs in a thread, and reports its result to the copy on the loop.
+They touch the files of the copy only; of the source they read what is there for good.
 """
 
 from __future__ import annotations
@@ -94,7 +94,7 @@ class CopyBytes:
             self._end_offset = parse_header(source.pread(HEADER_SIZE, self._end)).base_offset
 
     def _has_copied(self, source: File, target: File) -> bool:
-        """Copy in one go. False if that fails: reading and writing apart will tell which of the two disks it is."""
+        """Copy in one go. False if that fails: separate reading and writing show which of the two disks it is."""
         length = self._end - self._position
         try:
             if target.copy_from(source, length, self._position) < length:

@@ -52,7 +52,7 @@ class MirroredSegment:
 
 
 class CopyStep(Protocol):
-    """Bounded work on the copy. `run` belongs into a thread; whoever ran it gives it to `FutureLog.note`."""
+    """Bounded work on the copy. `run` belongs into a thread; the caller passes it to `FutureLog.note`."""
 
     generation: int
 

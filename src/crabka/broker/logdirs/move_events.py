@@ -1,4 +1,4 @@
-"""What can happen to a replica move, and what there is to do next: the words between `move_plan` and whoever acts."""
+"""Events and actions of the core of a replica move (`move_plan`)."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ class MoveState(Enum):
 
     COPYING = "copying"
     SYNCING = "syncing"
-    # The controller is told; whether it committed is not known.
+    # Reported to the controller; whether it committed is not known.
     ASSIGNING = "assigning"
     # The controller committed; what was appended meanwhile is copied.
     CLOSING_IN = "closing in"
@@ -71,7 +71,7 @@ class Marked:
 
 @dataclass(frozen=True, slots=True)
 class Held:
-    """Nobody appends; so many bytes are left to copy and sync."""
+    """Appends are stopped; so many bytes are left to copy and sync."""
 
     remaining_bytes: int
 
@@ -105,7 +105,7 @@ class SourceRetired:
 
 @dataclass(frozen=True, slots=True)
 class MarkerRemoved:
-    """Nothing tells of the move any more."""
+    """No file shows the move any more."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -115,7 +115,7 @@ class AssignedBack:
 
 @dataclass(frozen=True, slots=True)
 class Cancelled:
-    """Somebody wants the replica to stay, or to go elsewhere."""
+    """A request wants the replica to stay, or to go elsewhere."""
 
     reason: str = "cancelled"
 

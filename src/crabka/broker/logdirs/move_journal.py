@@ -4,7 +4,7 @@
 
 It is written, durably, after the controller committed that the replica is in the target and before the future log gets
 its final name, and removed when the old copy has lost its own. In between a crash may leave two logs of one name. Kafka
-looks at directories only and does not mind the file.
+looks at directories only and ignores the file.
 """
 
 from __future__ import annotations

@@ -3,9 +3,9 @@
     COPYING → SYNCING → ASSIGNING → CLOSING_IN → MARKING → HOLDING → COPYING_TAIL
             → RENAMING → REOPENING → RETIRING → CLEARING → ENDED
 
-The core decides only: it gets what happened and returns what to do next. Whoever carries that out feeds it one event
-at a time, and only while no work is under way. Until the future log has its final name the source is the replica and
-everything can be undone; from then on the move is completed, because both copies are the same and the marker tells
+The core decides only: it gets what happened and returns what to do next. The shell that carries that out feeds it one
+event at a time, and only while no work is under way. Until the future log has its final name the source is the replica
+and everything can be undone; from then on the move is completed, because both copies are the same and the marker says
 which one counts (KIP-113, KIP-858).
 """
 
@@ -44,7 +44,7 @@ from crabka.errors import InvariantError
 # What is copied and synced while appends wait: all the rest is durable before.
 MAX_TAIL_BYTES: Final = 1024 * 1024
 
-# States in which the source is the replica, and nothing but the future log and the marker tells of the move.
+# States in which the source is the replica, and nothing but the future log and the marker shows the move.
 _BEFORE_RENAME: Final = frozenset(
     {
         MoveState.COPYING,
@@ -167,7 +167,7 @@ class MovePlan:
 
     def _held(self, remaining_bytes: int) -> list[Todo]:
         if remaining_bytes > MAX_TAIL_BYTES:
-            # Too much came before the turn did: nobody is to wait for that. The marker stays, it means nothing yet.
+            # Too much came before the turn did: appends must not wait for that. The marker stays, it means nothing yet.
             return self._to(MoveState.CLOSING_IN, MoveAction.RELEASE, MoveAction.COPY)
         self._is_held = True
         return self._to(MoveState.COPYING_TAIL, MoveAction.COPY_TAIL)
@@ -176,7 +176,7 @@ class MovePlan:
 
     def _turn_back(self, outcome: MoveOutcome, reason: str) -> list[Todo]:
         if not self.can_turn_back:
-            # Too late, or on the way back already; whoever wants the replica elsewhere moves it again.
+            # Too late, or on the way back already; a later request moves the replica again.
             return []
         return self._undo(outcome, reason)
 
@@ -185,7 +185,7 @@ class MovePlan:
         todo: list[Todo] = list(first or [])
         after: list[Todo] = []
         if first:
-            # A second copy with a final name may be there: nobody appends before the metadata tell that it is nothing.
+            # A second copy with a final name may be there: no append runs before the metadata ignore it.
             after += self._release()
             after += self._drop_marker()
         else:
@@ -209,7 +209,7 @@ class MovePlan:
             self._after_undo = [*self._release(), finish]
             return [MoveAction.ASSIGN_BACK]
         if self.state in (MoveState.RENAMING, MoveState.REOPENING):
-            # Whether the copy there has its final name, nobody can tell: the metadata must say first that it is none.
+            # Whether the copy there has its final name, is unknown: the metadata must say first that it is none.
             return self._assign_back([], [*self._release(), finish])
         # The replica was there.
         return self._ending([*self._release(), finish])
@@ -241,14 +241,14 @@ class MovePlan:
         if self.state in _BEFORE_RENAME:
             return self._ending([*self._release(), *self._drop_marker(), finish])
         if self.state is MoveState.UNDOING:
-            # With the next start the replica is found in the source, and that is told.
+            # With the next start the replica is found in the source, and that is reported.
             return self._ending([*self._release(), finish])
         return []
 
     # -- helpers -------------------------------------------------------------------------------------------------
 
     def _release(self) -> list[Todo]:
-        """Let appends go on, now or, if that was put off until the way back is told, at last."""
+        """Let appends go on, now or, if that was put off until the way back is reported, at last."""
         held = self._is_held or MoveAction.RELEASE in self._after_undo
         self._is_held = False
         self._after_undo = [each for each in self._after_undo if each is not MoveAction.RELEASE]

@@ -210,14 +210,14 @@ class MoveRegistry:
     # -- what happens elsewhere ----------------------------------------------------------------------------------
 
     def on_stop(self, partition: Partition) -> None:
-        """Hear that a partition is not hosted here any more."""
+        """End the move of a partition that is no longer hosted here."""
         move = self._moves.get(TopicPartition(partition.topic, partition.index))
         if move is not None and move.mover.partition is partition:
             move.next_dir = None
             move.mover.post(Stopped())
 
     def on_dir_failure(self, log_dir: str, _lost: Sequence[TopicPartition] = ()) -> None:
-        """Hear that a log dir is lost."""
+        """End the moves of a log dir that is lost."""
         for move in self._moves.values():
             if move.mover.target_dir == log_dir:
                 move.mover.post(TargetFailed(f"log dir {log_dir} is offline"))
@@ -237,7 +237,7 @@ class MoveRegistry:
     # -- looking -------------------------------------------------------------------------------------------------
 
     def place_of(self, partition: Partition) -> str:
-        """Return the log dir that the controller is to know for a replica: the target once a move has told it."""
+        """Return the log dir that the controller is to know for a replica: the target once a move has reported it."""
         move = self._moves.get(TopicPartition(partition.topic, partition.index))
         if move is not None and move.mover.partition is partition and move.mover.plan.is_bound_for_target:
             return move.mover.target_dir

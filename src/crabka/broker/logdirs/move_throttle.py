@@ -1,6 +1,6 @@
 """Bounds the bytes per second of all moves of a node (`replica.alter.log.dirs.io.max.bytes.per.second`).
 
-Smooth, not in bursts: a step pays for itself from when it begins, and whoever comes next waits until that is paid off.
+Smooth, not in bursts: a step pays for itself from when it begins, and the next step waits until that is paid off.
 Of time that was not used no more is saved up than one step takes, so that waking up late costs nothing.
 """
 
@@ -15,7 +15,7 @@ MIN_STEP_BYTES: Final = 16 * 1024
 
 
 class MoveThrottle:
-    """One per node. Without a limit nobody waits."""
+    """One per node. Without a limit nothing waits."""
 
     __slots__ = ("_free_at_ms", "bytes_per_second")
 
@@ -31,7 +31,7 @@ class MoveThrottle:
         return max(min(most, self.bytes_per_second * STEP_MS // 1000), MIN_STEP_BYTES)
 
     def wait_ms(self, now_ms: float) -> int:
-        """Return how long to wait before a step, in whole milliseconds, since the clock tells no others."""
+        """Return how long to wait before a step, in whole milliseconds, the unit of the clock."""
         return 0 if self.bytes_per_second is None else max(math.ceil(self._free_at_ms - now_ms), 0)
 
     def pay(self, size: int, begun_ms: float) -> None:

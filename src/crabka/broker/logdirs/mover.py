@@ -64,7 +64,7 @@ class Mover:
     # -- from outside --------------------------------------------------------------------------------------------
 
     def post(self, event: MoveEvent) -> None:
-        """Tell the move what happened elsewhere."""
+        """Pass an external event to the move."""
         self._inbox.append(event)
         self._arrival.set()
 

@@ -1,7 +1,7 @@
 """What becomes, at start, of moves that a stop or a crash interrupted.
 
 Runs before any log is opened, on what a scan of all readable dirs found. Of two logs of one name one must go (Kafka
-would not start on them): the marker of the swap tells which, unless the metadata place the replica in the other one.
+would not start on them): the marker of the swap says which, unless the metadata place the replica in the other one.
 That is so when the target was lost in the middle of a swap: its marker was out of reach while the replica went on in
 the source, but not before the controller had committed that. Without a marker the metadata decide, and a log that
 loses is set aside, not removed. Never does the order of the directories decide.
@@ -86,7 +86,7 @@ class MoveResolution:
         )
         for path in paths:
             if path != winner:
-                # A copy that the marker tells of has nothing that the other one lacks.
+                # A copy that the marker names has nothing that the other one lacks.
                 kind = DirectoryKind.DELETE if is_marked else DirectoryKind.STRAY
                 self._set_aside(contents[path], path, topic_partition, kind)
         logger.warning("%s lay in %s: the one in %s counts", topic_partition, " and ".join(paths), winner)
@@ -96,7 +96,7 @@ class MoveResolution:
         return directory is not None and directory == self.assigned(topic_partition)
 
     def _longest(self, contents: Contents, paths: list[str], topic_partition: TopicPartition) -> str:
-        """Return the dir with the log that reaches furthest; nothing else tells them apart, and nothing is removed."""
+        """Return the dir with the log that reaches furthest, the only difference; nothing is removed."""
 
         def reach(path: str) -> tuple[int, int, str]:
             return *self._reach(path, contents[path].logs[topic_partition]), str(self.directory_id(path))
@@ -160,7 +160,7 @@ class MoveResolution:
             self.fs.rename(future, final)
             self.fs.fsync_dir(path)
         content.logs[topic_partition] = final
-        # How much of it is durable, no checkpoint tells.
+        # No checkpoint says how much of it is durable.
         content.recovery_points.pop(topic_partition, None)
         content.clean = False
 

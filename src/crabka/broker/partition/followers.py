@@ -123,11 +123,11 @@ class PartitionFollowers:
         replication = partition.replication
         if replication is None:
             return ProposalFate.OUTDATED
-        fate = replication.isr_state.answered(proposal, error_code, image)
-        if fate in (ProposalFate.COMMITTED, ProposalFate.REVERTED):
+        outcome = replication.isr_state.answered(proposal, error_code, image)
+        if outcome in (ProposalFate.COMMITTED, ProposalFate.REVERTED):
             partition.in_sync_count = len(replication.isr_state.isr)
             partition.update_high_watermark()
-        return fate
+        return outcome
 
     def low_watermark(self) -> int:
         """Return the lowest log start of all living replicas; that of the log if there are no others."""

@@ -133,7 +133,7 @@ class Partition:
         replication, waiters = self.replication, self.waiters
         if replication is None:
             # The only replica in sync is this one: what it holds is replicated.
-            self.log.set_high_watermark(self.log.log_end_offset)
+            self.log.set_high_watermark(self.log.state.log_end_offset)
             if waiters.for_readable:
                 waiters.notify(appended_bytes)
             return
@@ -247,8 +247,8 @@ class Partition:
 
         The minimum is capped by the number of replicas, as Kafka does.
         """
-        minimum = min(self.log.config.min_insync_replicas, self.replica_count)
-        if self.in_sync_count < minimum:
+        minimum = self.log.state.config.min_insync_replicas
+        if self.in_sync_count < minimum and self.in_sync_count < self.replica_count:
             raise OperationError(ErrorCode.not_enough_replicas)
 
     @property

@@ -19,7 +19,7 @@ class PartitionRegistry:
     """Hosted partitions. Changed only by the metadata publisher, read by every request."""
 
     def __init__(self, image: Callable[[], MetadataImage] | None = None) -> None:
-        # The newest metadata, which tells whether a partition that is not hosted here is elsewhere.
+        # The newest metadata, which shows whether a partition that is not hosted here is elsewhere.
         self.image = image
         self._by_name: dict[str, dict[int, Partition]] = {}
         self._by_id: dict[TopicId, dict[int, Partition]] = {}

@@ -43,7 +43,7 @@ class LeaderAppender:
         self._spawn = spawn
 
     def append(self, partition: Partition, batch: bytes, terms: AppendTerms, done: Done, *, timeout_ms: int) -> None:
-        """Append a batch; `done` hears how it went, at once if nothing has to be waited for.
+        """Append a batch; `done` receives the outcome, at once if nothing has to be waited for.
 
         `done` is called in the order of the log.
         """
@@ -81,7 +81,7 @@ class LeaderAppender:
         except InvariantError:
             raise
         except Exception:
-            # Nobody waits for this task: whoever wants the outcome would wait for ever.
+            # Nothing waits for this task: without a call of `done` the caller would wait for ever.
             logger.exception("Cannot append to %s-%d", partition.topic, partition.index)
             done(ErrorCode.unknown_server_error)
             return

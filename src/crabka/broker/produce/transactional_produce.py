@@ -89,5 +89,5 @@ class TransactionalProduce:
             if partition.queue.verifying.get(waiting.header.producer_id) is waiting.turn:
                 del partition.queue.verifying[waiting.header.producer_id]
             waiting.turn.set_result(None)
-            # Whoever waits for a row that never came has nothing to wait for any more.
+            # A row that never came is not waited for any more.
             waiting.result.cancel()

@@ -1,4 +1,4 @@
-"""Which replica a consumer should fetch from (KIP-392). The leader decides and tells it in its Fetch response. PURE.
+"""Which replica a consumer should fetch from (KIP-392). The leader decides; its Fetch response has the decision. PURE.
 
 Kafka: RackAwareReplicaSelector and the choice of candidates in ReplicaManager.
 """

@@ -100,7 +100,7 @@ class FetchList:
             self.session.drop(followed.key)
 
     def clear(self) -> None:
-        """Follow nobody any more."""
+        """Follow no partition any more."""
         for followed in list(self._followed.values()):
             self.remove(followed)
 
@@ -231,7 +231,7 @@ class FetchList:
             tools.spawn(self._finish(followed, change))
 
     async def _finish(self, followed: FollowedPartition, change: Coroutine[Any, Any, FollowerEvent | None]) -> None:
-        """Wait for a change of a log and go on with the partition, whatever came of it: nobody else would."""
+        """Wait for a change of a log and go on with the partition, whatever the outcome."""
         try:
             event = await change
         except Exception as error:  # noqa: BLE001 - it belongs to this partition alone
@@ -255,23 +255,23 @@ class FetchList:
             if followed.is_current:
                 self._step(followed, event, None, self._tools.runtime.clock.monotonic_ms())
 
-    def tell_ranges(self, ranges: Mapping[FollowedPartition, FollowerEvent]) -> None:
-        """Tell those out of range what the leader has; nothing for one of them if that is not known."""
+    def pass_ranges(self, ranges: Mapping[FollowedPartition, FollowerEvent]) -> None:
+        """Pass the range of the leader to partitions out of range; nothing for one of them if that is not known."""
         waiting, self.out_of_range = self.out_of_range, []
-        self._tell(waiting, ranges)
+        self._pass(waiting, ranges)
         self._start_cuts()
 
-    def tell_tiers(self, tiers: Mapping[FollowedPartition, FollowerEvent]) -> None:
-        """Tell those whose records are in the tier where the leader's own begin; nothing if that is not known."""
+    def pass_tiers(self, tiers: Mapping[FollowedPartition, FollowerEvent]) -> None:
+        """Pass the leader's local log start to partitions whose records are in the tier; nothing if it is not known."""
         waiting, self.moved_to_tier = self.moved_to_tier, []
-        self._tell(waiting, tiers)
+        self._pass(waiting, tiers)
 
     def give_up_asking(self) -> None:
-        """Tell those who wait for an answer that there will be none."""
-        self.tell_ranges({})
-        self.tell_tiers({})
+        """Fail the partitions that wait for an answer."""
+        self.pass_ranges({})
+        self.pass_tiers({})
 
-    def _tell(self, waiting: list[FollowedPartition], known: Mapping[FollowedPartition, FollowerEvent]) -> None:
+    def _pass(self, waiting: list[FollowedPartition], known: Mapping[FollowedPartition, FollowerEvent]) -> None:
         now_ms = self._tools.runtime.clock.monotonic_ms()
         for followed in waiting:
             if followed.is_current:

@@ -113,7 +113,7 @@ class ReplicaFetchers:
             fetcher.stop()
 
     def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
-        """Take over addresses of leaders and the throttle; partitions are told by `follow` and `unfollow`."""
+        """Take over addresses of leaders and the throttle; partitions come and go by `follow` and `unfollow`."""
         for (leader_id, _), fetcher in self._fetchers.items():
             if leader_id in delta.brokers_changed:
                 fetcher.leader_changed()
@@ -125,7 +125,7 @@ class ReplicaFetchers:
         self._throttle.bytes_per_second = throttled_rate(image.configs, self._identity.node_id, FOLLOWER_RATE)
 
     async def close(self) -> None:
-        """Follow nobody any more; no fetcher runs on return."""
+        """Follow no leader any more; no fetcher runs on return."""
         fetchers = list(self._fetchers.values())
         self._fetchers.clear()
         self._followed.clear()

@@ -29,7 +29,7 @@ class FollowedPartition:
         self.asked: FollowerPosition | None = None
         # How far the log is behind what the leader knows as committed; None before the first answer.
         self.lag: int | None = None
-        # False from the moment at which somebody else decides on the log: a new leader, or this node as leader.
+        # False from the moment at which another owner decides on the log: a new leader, or this node as leader.
         self.is_current = True
 
     def pack(self, max_bytes: int) -> bytes:

@@ -1,8 +1,8 @@
 """Carries out on the logs what followers decide: appends, cuts, new beginnings, the leader's offsets.
 
-An append goes into the page cache on the loop, as that of a leader does. Where somebody else is at the log, or its dir
+An append goes into the page cache on the loop, as that of a leader does. Where another task uses the log, or its dir
 is slow or must be flushed, it waits in a task, and so does every cut. What was decided for one leader epoch is not done
-in another: whoever waited looks whether it still counts.
+in another: a change that waited is checked again before it is made.
 """
 
 from __future__ import annotations
@@ -57,7 +57,7 @@ class FollowerChanges:
         self._tier = tier
 
     def counts(self, followed: FollowedPartition) -> bool:
-        """Return whether a fetcher still decides on a log: nobody else does, and its dir has not failed."""
+        """Return whether a fetcher still decides on a log: no one else does, and its dir has not failed."""
         partition = followed.partition
         return followed.is_current and self._partitions.get(partition.topic, partition.index) is partition
 
@@ -127,7 +127,7 @@ class FollowerChanges:
     @staticmethod
     @asynccontextmanager
     async def _turn(partition: Partition) -> AsyncIterator[None]:
-        """Have the log alone: behind whoever waits, and behind a write that its task was cancelled from."""
+        """Use the log alone: after all queued appends, and after a write whose task was cancelled."""
         async with partition.queue.turn():
             if partition.log.is_being_written:
                 await partition.writer.drain()

@@ -10,7 +10,7 @@ from crabka.protocol.error_codes import ErrorCode
 
 UNKNOWN_OFFSET = -1
 NO_BROKER_EPOCH = -1
-# Before any time that a clock tells, also of one that begins at 0.
+# Before any time of a clock, also of one that begins at 0.
 NEVER_MS = -(2**62)
 
 
@@ -19,7 +19,7 @@ class FollowerFetch(NamedTuple):
 
     fetch_offset: int
     log_start_offset: int
-    # Told since version 15 of Fetch (KIP-903).
+    # Sent since version 15 of Fetch (KIP-903).
     broker_epoch: int = NO_BROKER_EPOCH
 
 
@@ -38,13 +38,13 @@ class FollowerProgress:
     # How often in a row it has asked for what it was given already: it cannot use it, perhaps because it is damaged.
     repeated_count: int = 0
     # The high watermark of the last answer.
-    told_high_watermark: int = UNKNOWN_OFFSET
+    sent_high_watermark: int = UNKNOWN_OFFSET
 
     def fetched(self, fetch: FollowerFetch, *, leader_end_offset: int, now_ms: int) -> None:
         """Take note of a fetch.
 
         A follower that fetches from where the leader ended at its fetch before was caught up at that time: under
-        constant load nobody ever reaches the end as it is now.
+        constant load no follower ever reaches the end as it is now.
 
         Raises OperationError (NOT_LEADER_OR_FOLLOWER) for a fetch of an older incarnation.
         """

@@ -1,4 +1,4 @@
-"""An incremental fetch session (KIP-227) from the side of who fetches: the leader is told only what has changed.
+"""An incremental fetch session (KIP-227) on the follower's side: a request has only what has changed.
 
 Kafka: FetchSessionHandler. Which partitions are wanted is set one by one, in the packed form of the wire, so that a
 fetch costs what changed since the last one and not what there is. PURE.
@@ -47,7 +47,7 @@ class FollowerSession:
 
     @property
     def is_full(self) -> bool:
-        """Whether the next request tells everything."""
+        """Whether the next request is a full one."""
         return self._epoch == INITIAL_EPOCH
 
     def want(self, key: FetchKey, packed: bytes) -> None:
@@ -64,7 +64,7 @@ class FollowerSession:
             self._forgotten[key] = None
 
     def next_request(self) -> SessionRequest:
-        """Return what to send; the answer must be told before the next one is asked for."""
+        """Return what to send; its response must be passed in before the next request."""
         if self.is_full:
             return SessionRequest(self._session_id, INITIAL_EPOCH, self._packed(self._wanted), {})
         forgotten: dict[bytes, list[int]] = {}
@@ -78,11 +78,11 @@ class FollowerSession:
         self._forgotten.clear()
 
     def answered(self, error_code: int, session_id: int) -> None:
-        """Go on as the leader's answer says. After an error, or without a session, everything is told again."""
+        """Go on as the leader's answer says. After an error, or without a session, the next request is a full one."""
         if error_code == ErrorCode.fetch_session_id_not_found.value:
             self._session_id, self._epoch = NO_SESSION, INITIAL_EPOCH
         elif error_code or session_id == NO_SESSION:
-            # The id tells the leader which session is to be replaced.
+            # The id names the session that the leader replaces.
             self._epoch = INITIAL_EPOCH
         else:
             self._epoch = 1 if self._epoch == _MAX_EPOCH else self._epoch + 1

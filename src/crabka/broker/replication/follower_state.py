@@ -2,7 +2,7 @@
 
 One object lives for one leader epoch of one partition: `step(event, log, now_ms) -> actions`. A fetcher asks `is_ready`
 and `position`, puts many partitions into one Fetch, and hands each its part of the answer. The log is looked at and
-never touched: actions say what shall happen to it, and `LogChanged` tells that it did. PURE.
+never touched: actions say what shall happen to it, and `LogChanged` reports that it did. PURE.
 
 Kafka: AbstractFetcherThread, with truncation by the diverging epochs of Fetch 12 and newer (KIP-595) alone. What the
 leader has in the remote tier only is not fetched: the log begins anew behind it (TierStateMachine, KIP-405).
@@ -76,7 +76,7 @@ class FetchPhase(Enum):
 
 @dataclass(frozen=True, slots=True)
 class FollowerPosition:
-    """What a follower tells the leader of its log."""
+    """The state of its log that a follower sends to the leader."""
 
     leader_epoch: int
     fetch_offset: int
@@ -139,7 +139,7 @@ FollowerEvent: TypeAlias = (
 
 @dataclass(frozen=True, slots=True)
 class AppendFetched:
-    """Append the records of the answer, take over these offsets of the leader, then tell LogChanged.
+    """Append the records of the answer, take over these offsets of the leader, then report LogChanged.
 
     The high watermark is never above the log end.
     """
@@ -158,31 +158,31 @@ class TakeLeaderOffsets:
 
 @dataclass(frozen=True, slots=True)
 class CutFollowerLog:
-    """Cut the log so that it ends at an offset, then tell LogChanged."""
+    """Cut the log so that it ends at an offset, then report LogChanged."""
 
     end_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class RestartLog:
-    """Drop the whole log and begin anew at an offset, then tell LogChanged."""
+    """Drop the whole log and begin anew at an offset, then report LogChanged."""
 
     start_offset: int
 
 
 @dataclass(frozen=True, slots=True)
 class AskLeaderRange:
-    """Ask the leader for its start and end offset (ListOffsets), then tell LeaderRangeKnown or FetchFailed."""
+    """Ask the leader for its start and end offset (ListOffsets), then report LeaderRangeKnown or FetchFailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class AskLeaderTier:
-    """Ask the leader from where on it has records itself (ListOffsets), then tell LeaderTierKnown or FetchFailed."""
+    """Ask the leader from where on it has records itself (ListOffsets), then report LeaderTierKnown or FetchFailed."""
 
 
 @dataclass(frozen=True, slots=True)
 class RebuildFromTier:
-    """Begin anew behind the remote segment that holds a record, with the history up to there, then tell LogChanged."""
+    """Begin anew after the remote segment that holds a record, with the history up to there, then report LogChanged."""
 
     log_start_offset: int
     last_offset: int
@@ -257,7 +257,7 @@ class FollowerFetching:
                 self.phase = FetchPhase.MOVED_TO_TIER
                 return [AskLeaderTier()]
             case ErrorCode.fenced_leader_epoch:
-                # A newer leader epoch exists. Metadata will tell it and make a new follower of this replica.
+                # A newer leader epoch exists. Metadata brings it and makes a new follower of this replica.
                 self.phase = FetchPhase.STOPPED
                 return []
             case error_code if error_code in _METADATA_ON_ITS_WAY:

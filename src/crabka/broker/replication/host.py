@@ -1,4 +1,4 @@
-"""What a partition with other replicas must know of its node: the time, the brokers, the limits, and who is told of it.
+"""What a partition with other replicas must know of its node: time, brokers, limits, and how to propose an ISR.
 
 One object per node, shared by all its partitions. A partition that has no other replica never looks at it.
 """
@@ -33,7 +33,7 @@ def _send_nothing(_partition: Partition, _proposal: ProposedIsr) -> None:
 class ReplicaHost:
     """The node of a replicated partition, seen from the partition."""
 
-    # The clock that all times of replication are of, those that `Partition.become` is told included.
+    # The clock that all times of replication are of, those passed to `Partition.become` included.
     now_ms: Callable[[], int]
     # The registered brokers of the newest metadata.
     brokers: Callable[[], Mapping[int, BrokerRegistration]] = _nobody
@@ -49,5 +49,5 @@ class ReplicaHost:
         self.throttle.bytes_per_second = throttled_rate(configs, node_id, LEADER_RATE)
 
 
-# For partitions that were made without a node: time stands still and nobody is there.
+# For partitions that were made without a node: time stands still and there are no brokers.
 NO_HOST = ReplicaHost(now_ms=lambda: 0)

@@ -118,7 +118,7 @@ class IsrChanges:
             logger.info("Cannot ask the controller for %d ISR changes: %s", len(changes), error)
             return False
         except Exception:
-            # Nobody else would send what waits.
+            # The changes that wait are sent with the next attempt.
             logger.exception("Asking the controller for %d ISR changes failed", len(changes))
             return False
         if answer.error_code is not ErrorCode.none:
@@ -135,16 +135,16 @@ class IsrChanges:
 
     def _answered(self, key: PartitionKey, change: _Change, row: Any) -> bool:
         image = _image_of(change, row) if row.error_code is ErrorCode.none else None
-        fate = change.partition.followers.isr_answered(change.proposal, row.error_code, image)
-        if fate is ProposalFate.RETRY:
+        outcome = change.partition.followers.isr_answered(change.proposal, row.error_code, image)
+        if outcome is ProposalFate.RETRY:
             return False
         # The partition may have proposed something else by now.
         if self._unanswered.get(key) is change:
             del self._unanswered[key]
         partition = change.partition
-        if fate is ProposalFate.COMMITTED:
+        if outcome is ProposalFate.COMMITTED:
             logger.info("The ISR of %s-%d is %s", partition.topic, partition.index, list(row.isr))
-        elif fate is not ProposalFate.OUTDATED:
+        elif outcome is not ProposalFate.OUTDATED:
             logger.info(
                 "The ISR of %s-%d does not become %s: %s",
                 partition.topic,

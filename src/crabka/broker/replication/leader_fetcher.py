@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 # A partition that comes while the leader holds an answer back would wait for that: the fetch is given up instead, after
-# a moment in which more may come, if that was not done just before and if to tell everything again does not cost much.
+# a moment in which more may come, if that was not done just before and if a full request does not cost much.
 _HURRY_AFTER_MS = 10
 _HURRY_INTERVAL_MS = 1000
 _MAX_HURRY_PARTITIONS = 1000
@@ -85,7 +85,7 @@ class LeaderFetcher:
         self._list.remove(followed)
 
     def stop(self) -> None:
-        """Follow nobody any more."""
+        """Follow no partition any more."""
         self._list.clear()
         if self._task is not None:
             self._task.cancel()
@@ -116,7 +116,7 @@ class LeaderFetcher:
             except InvariantError:
                 raise
             except Exception:
-                # Nobody would notice that a follower has stopped before it is needed.
+                # Without a restart nothing would show that the follower has stopped.
                 logger.exception("Fetching from broker %d failed", self._leader_id)
             self._list.give_up_asking()
             self._list.session.reset()
@@ -125,7 +125,7 @@ class LeaderFetcher:
             self._is_hurried = False
 
     def _warn(self, error: Exception) -> None:
-        """Tell why nothing is fetched, once for each reason in a row."""
+        """Log why nothing is fetched, once for each reason in a row."""
         reason = str(error)
         if reason != self._last_reason:
             logger.warning("Cannot fetch from broker %d: %s", self._leader_id, reason)
@@ -216,13 +216,13 @@ class LeaderFetcher:
 
     async def _ask_ranges(self, connection: Connection) -> None:
         out_of_range = list(self._list.out_of_range)
-        self._list.tell_ranges(await ask_leader_ranges(connection, self._tools.identity.node_id, out_of_range))
+        self._list.pass_ranges(await ask_leader_ranges(connection, self._tools.identity.node_id, out_of_range))
 
     async def _ask_tiers(self, connection: Connection) -> None:
         moved = list(self._list.moved_to_tier)
         skips_tiered = self._tools.config().follower_fetch_last_tiered_offset_enable
         node_id = self._tools.identity.node_id
-        self._list.tell_tiers(await ask_leader_tiers(connection, node_id, moved, skips_tiered=skips_tiered))
+        self._list.pass_tiers(await ask_leader_tiers(connection, node_id, moved, skips_tiered=skips_tiered))
 
 
 async def _wait(event: asyncio.Event, timeout_ms: int | None) -> None:

@@ -29,7 +29,7 @@ async def ask_leader_ranges(
 ) -> dict[FollowedPartition, LeaderRangeKnown]:
     """Return the range of each partition; without those for which the leader answers with an error, or with no offset.
 
-    To a replica the leader tells the end of its log, where consumers hear of the high watermark. Raises
+    To a replica the leader returns the end of its log, to consumers the high watermark. Raises
     ClientNetworkError, WireError, VersionMismatchError.
     """
     ends = await _ask(connection, node_id, followed, _LATEST)

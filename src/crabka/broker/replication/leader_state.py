@@ -63,7 +63,7 @@ class LeaderReplication:
 
     @property
     def stands_alone(self) -> bool:
-        """Return whether nobody else is or may be in the ISR, so that an append alone may move the high watermark."""
+        """Return whether no other replica is or may be in the ISR: an append alone may move the high watermark."""
         state = self.isr_state
         return len(state.isr) == 1 and state.pending is None
 

@@ -1,8 +1,8 @@
 """Where the logs of a leader and a follower part, found by leader epochs (KIP-101, KIP-279, KIP-320, KIP-595).
 
 A follower must not cut its log at the high watermark: what lies above it may have been acknowledged already, and what
-lies below it may come from an older leader. Epochs tell both apart: two logs are equal up to the end of the last epoch
-that both have. PURE.
+lies below it may come from an older leader. Epochs distinguish the two: two logs are equal up to the end of the last
+epoch that both have. PURE.
 """
 
 from __future__ import annotations

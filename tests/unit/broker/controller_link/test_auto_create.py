@@ -59,7 +59,7 @@ def test_internal_topics_get_kafkas_counts_and_settings(name: str) -> None:
         assert node.context.image.configs.get(2, name) == recorded
 
 
-def test_what_cannot_be_created_is_told(node: SimNode) -> None:
+def test_what_cannot_be_created_is_reported(node: SimNode) -> None:
     node.create_topic("a.b")
     assert node.run(create_missing_topics(node.context, ["a_b"])) == {"a_b": ErrorCode.invalid_topic_exception}
 
@@ -170,7 +170,7 @@ async def test_there_is_one_request_for_a_topic_at_a_time(world: Creation, /) ->
 
 
 @run_with(with_creation)
-async def test_errors_of_the_controller_are_told(world: Creation, /) -> None:
+async def test_errors_of_the_controller_are_reported(world: Creation, /) -> None:
     world.errors = {"a": ErrorCode.invalid_replication_factor, "b": ErrorCode.topic_already_exists}
     asking = world.ask("a", "b")
     await asyncio.sleep(0)

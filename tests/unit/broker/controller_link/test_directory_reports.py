@@ -47,7 +47,7 @@ def report(metadata: MetadataImage, partitions: list[Any], answer: Any = None) -
     return controller
 
 
-def test_only_what_the_metadata_does_not_know_is_told() -> None:
+def test_only_what_the_metadata_does_not_know_is_reported() -> None:
     metadata = image()
     places = ["/known", "/other", "/other"]
     controller = report(metadata, [hosted(metadata, index, place) for index, place in enumerate(places)])
@@ -101,7 +101,7 @@ def test_what_nobody_answered_for_is_told_again() -> None:
         assert not await reports.report(metadata, [hosted(metadata, 0, "/other")])
         # What comes later goes along.
         assert not await reports.report(metadata, [hosted(metadata, 1, "/other")])
-        await reports.keep_telling()
+        await reports.keep_reporting()
         assert await reports.report(metadata, [])
 
     controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = answer
@@ -123,7 +123,7 @@ def test_a_replica_that_moves_while_the_controller_is_asked_is_told_again() -> N
         logs: Any = SimpleNamespace(directory_id={**DIRECTORIES, "/third": uuid.UUID(int=3001)}.get)
         reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
         assert not await reports.report(metadata, [moving])
-        await reports.keep_telling()
+        await reports.keep_reporting()
 
     controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = answer
     VirtualTimeLoop().run(scenario())
@@ -139,7 +139,7 @@ def test_a_controller_that_does_not_know_the_registration_yet_is_told_again() ->
         logs: Any = SimpleNamespace(directory_id=DIRECTORIES.get)
         reports = DirectoryReports(controller, BrokerIdentity(1, 7), logs)
         assert not await reports.report(metadata, [hosted(metadata, 0, "/other")])
-        await reports.keep_telling()
+        await reports.keep_reporting()
 
     controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = lambda types, _: types.message(
         throttle_time=0, error_code=codes.pop(0), directories=[]

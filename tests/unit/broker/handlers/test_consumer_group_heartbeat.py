@@ -52,7 +52,7 @@ def test_the_first_version_gives_ids_out(node: SimNode) -> None:
         (1, {}, ErrorCode.group_id_not_found),
     ],
 )
-def test_what_is_wrong_is_told(node: SimNode, epoch: int, fields: dict[str, Any], expected: ErrorCode) -> None:
+def test_what_is_wrong_is_reported(node: SimNode, epoch: int, fields: dict[str, Any], expected: ErrorCode) -> None:
     find_coordinator(node)
     answer = beat(node, "m", epoch, **fields)
     assert answer.error_code is expected

@@ -108,7 +108,7 @@ def test_the_answer_waits_for_all_living_replicas(node: SimNode) -> None:
     assert node.loop.time() - started < 1
 
 
-def test_replicas_that_do_not_follow_in_time_are_told(node: SimNode) -> None:
+def test_replicas_that_do_not_follow_in_time_are_reported(node: SimNode) -> None:
     node.create_topic("t")
     node.produce("t", batch(b"a"))
     give_followers(node, "t")

@@ -75,7 +75,7 @@ def test_dynamic_settings_of_the_cluster_are_listed_alone(node: SimNode) -> None
         (99, "x", ErrorCode.invalid_request),
     ],
 )
-def test_what_is_not_there_is_told(node: SimNode, kind: int, name: str, code: ErrorCode) -> None:
+def test_what_is_not_there_is_reported(node: SimNode, kind: int, name: str, code: ErrorCode) -> None:
     answer = ask(node, kind, name)
     assert answer.error_code is code
     assert answer.error_message

@@ -28,7 +28,7 @@ def test_active_producers_are_listed(node: SimNode, version: int) -> None:
     assert (producer.coordinator_epoch, producer.current_txn_start_offset) == (-1, -1)
 
 
-def test_an_unknown_partition_is_told(node: SimNode) -> None:
+def test_an_unknown_partition_is_reported(node: SimNode) -> None:
     answer = ask(node, "nope")
     assert answer.error_code is ErrorCode.unknown_topic_or_partition
     assert answer.error_message

@@ -31,7 +31,7 @@ def test_a_topic_is_described(node: SimNode, version: int) -> None:
     assert (first.leader_id, first.replica_nodes, first.isr_nodes, first.offline_replicas) == (1, (1,), (1,), ())
 
 
-def test_missing_and_illegal_names_are_told(node: SimNode) -> None:
+def test_missing_and_illegal_names_are_reported(node: SimNode) -> None:
     illegal, missing = ask(node, "missing", "a b").topics
     assert illegal.error_code is ErrorCode.invalid_topic_exception
     assert missing.error_code is ErrorCode.unknown_topic_or_partition

@@ -23,6 +23,6 @@ def test_a_transaction_is_described(node: SimNode) -> None:
     assert [(row.topic, row.partitions) for row in told.topics] == [("t", (1, 0))]
 
 
-def test_what_is_not_there_is_told(node: SimNode) -> None:
+def test_what_is_not_there_is_reported(node: SimNode) -> None:
     assert NodeProducer(node).describe().error_code is ErrorCode.transactional_id_not_found
     assert NodeProducer(node, "").describe().error_code is ErrorCode.invalid_request

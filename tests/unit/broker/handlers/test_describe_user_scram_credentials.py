@@ -37,7 +37,7 @@ def test_stored_credentials_are_listed(node: SimNode, version: int) -> None:
     assert [(each.mechanism, each.iterations) for each in found.credential_infos] == [(1, 4096)]
 
 
-def test_unknown_and_repeated_users_are_told(node: SimNode) -> None:
+def test_unknown_and_repeated_users_are_reported(node: SimNode) -> None:
     store(node, "alice")
     bob, alice = ask(node, "bob", "alice", "alice")
     assert bob.error_code is ErrorCode.resource_not_found

@@ -75,7 +75,7 @@ def test_what_cannot_be_read(
     assert node.loop.time() < 1
 
 
-def test_an_unknown_topic_id_is_told(node: SimNode) -> None:
+def test_an_unknown_topic_id_is_reported(node: SimNode) -> None:
     assert node.fetch(uuid.UUID(int=3), version=13).error_code is ErrorCode.unknown_topic_id
 
 

@@ -34,7 +34,7 @@ def test_heartbeats_keep_a_session(node: SimNode, version: int) -> None:
         ({"group_instance_id": "who"}, ErrorCode.unknown_member_id),
     ],
 )
-def test_what_is_wrong_is_told(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
+def test_what_is_wrong_is_reported(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
     find_coordinator(node)
     member = NodeMember(node)
     member.stable()

@@ -67,7 +67,7 @@ def test_two_members_meet_in_one_generation(node: SimNode) -> None:
         ({"protocols": []}, ErrorCode.inconsistent_group_protocol),
     ],
 )
-def test_what_is_wrong_is_told(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
+def test_what_is_wrong_is_reported(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
     find_coordinator(node)
     assert NodeMember(node).join(**fields).error_code is expected
     assert group_states(node) == {}

@@ -72,11 +72,11 @@ def test_missing_topics_are_not_created_where_the_node_forbids_it() -> None:
         assert ask(node, "new", create=True).topics[0].error_code is ErrorCode.unknown_topic_or_partition
 
 
-def test_an_illegal_name_is_told(node: SimNode) -> None:
+def test_an_illegal_name_is_reported(node: SimNode) -> None:
     assert ask(node, "a b", create=True).topics[0].error_code is ErrorCode.invalid_topic_exception
 
 
-def test_why_a_topic_cannot_be_created_is_told() -> None:
+def test_why_a_topic_cannot_be_created_is_reported() -> None:
     with SimNode({"default.replication.factor": "3"}) as node:
         assert ask(node, "new", create=True).topics[0].error_code is ErrorCode.invalid_replication_factor
 

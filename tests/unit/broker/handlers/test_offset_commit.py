@@ -28,7 +28,7 @@ def test_a_commit_makes_a_simple_group(node: SimNode, member: NodeMember, versio
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_COMMIT))
-def test_what_does_not_exist_is_told(member: NodeMember, version: int) -> None:
+def test_what_does_not_exist_is_reported(member: NodeMember, version: int) -> None:
     unknown = ErrorCode.unknown_topic_id if version >= 10 else ErrorCode.unknown_topic_or_partition
     assert member.commit("nope", version=version) is unknown
     assert member.commit(partition=9, version=version) is ErrorCode.unknown_topic_or_partition

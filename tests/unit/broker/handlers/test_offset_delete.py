@@ -50,7 +50,7 @@ def test_a_group_of_another_kind_must_be_empty(node: SimNode) -> None:
     assert delete(node).error_code is ErrorCode.non_empty_group
 
 
-def test_what_does_not_exist_is_told(node: SimNode) -> None:
+def test_what_does_not_exist_is_reported(node: SimNode) -> None:
     assert delete(node).error_code is ErrorCode.not_coordinator
     find_coordinator(node)
     assert delete(node, group_id="").error_code is ErrorCode.invalid_group_id

@@ -71,7 +71,7 @@ def test_a_group_that_is_not_there_has_no_offsets(committed: SimNode, version: i
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_FETCH))
-def test_without_a_coordinator_the_error_is_told(node: SimNode, version: int) -> None:
+def test_without_a_coordinator_the_error_is_reported(node: SimNode, version: int) -> None:
     node.create_topic("t")
     answer = ask(node, version, [("t", [0])])
     if version == 1:
@@ -80,7 +80,7 @@ def test_without_a_coordinator_the_error_is_told(node: SimNode, version: int) ->
         assert answer.error_code is ErrorCode.not_coordinator
 
 
-def test_an_unknown_topic_id_is_told(committed: SimNode) -> None:
+def test_an_unknown_topic_id_is_reported(committed: SimNode) -> None:
     (topic,) = ask(committed, 10, [("nope", [0])]).topics
     assert topic.partitions[0].error_code is ErrorCode.unknown_topic_id
 

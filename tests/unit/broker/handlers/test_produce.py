@@ -139,7 +139,7 @@ def test_too_few_replicas_refuse_only_acks_all(node: SimNode, topic: str) -> Non
 
 
 @pytest.mark.parametrize("version", [9, 13])
-def test_records_that_are_not_replicated_in_time_are_told(node: SimNode, topic: str, version: int) -> None:
+def test_records_that_are_not_replicated_in_time_are_reported(node: SimNode, topic: str, version: int) -> None:
     partition = node.context.partitions.by_name(topic, 0)
     give_followers(node, topic)
     started = node.loop.time()
@@ -181,7 +181,7 @@ def test_acks_all_waits_for_the_replicas_in_sync(node: SimNode, topic: str) -> N
     assert node.loop.time() - started < 1
 
 
-def test_an_isr_that_shrank_too_far_after_the_append_is_told(node: SimNode, topic: str) -> None:
+def test_an_isr_that_shrank_too_far_after_the_append_is_reported(node: SimNode, topic: str) -> None:
     assert node.set_configs(2, topic, min_insync_replicas="2") == 0
     give_followers(node, topic, 1, 2)
     partition = node.context.partitions.by_name(topic, 0)

@@ -33,7 +33,7 @@ def test_the_leader_brings_the_assignment_and_gets_its_part(node: SimNode, versi
         ({"protocol_name": "other"}, ErrorCode.inconsistent_group_protocol),
     ],
 )
-def test_what_is_wrong_is_told(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
+def test_what_is_wrong_is_reported(node: SimNode, fields: dict[str, Any], expected: ErrorCode) -> None:
     find_coordinator(node)
     member = NodeMember(node)
     member.join()

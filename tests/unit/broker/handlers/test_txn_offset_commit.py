@@ -124,7 +124,7 @@ def test_the_later_record_counts_whenever_its_transaction_ends(
     assert len(coordinator.asked) == 3
 
 
-def test_what_does_not_exist_is_told(node: SimNode, coordinator: FakeCoordinator) -> None:
+def test_what_does_not_exist_is_reported(node: SimNode, coordinator: FakeCoordinator) -> None:
     assert commit(node, topic="nope") is ErrorCode.unknown_topic_or_partition
     assert commit(node, partition=9) is ErrorCode.unknown_topic_or_partition
     assert commit(node, metadata="x" * 4097) is ErrorCode.offset_metadata_too_large
@@ -144,7 +144,7 @@ def test_what_does_not_exist_is_told(node: SimNode, coordinator: FakeCoordinator
         (1, ErrorCode.coordinator_load_in_progress, ErrorCode.coordinator_not_available),
     ],
 )
-def test_a_refusal_of_the_coordinator_is_told(
+def test_a_refusal_of_the_coordinator_is_reported(
     node: SimNode, coordinator: FakeCoordinator, version: int, answer: ErrorCode, told: ErrorCode
 ) -> None:
     coordinator.answers = [answer]

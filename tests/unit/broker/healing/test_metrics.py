@@ -11,7 +11,7 @@ from tests.support.storage.aborting import SMALL_SEGMENTS, fill_with_transaction
 from tests.support.storage.small import make_context, open_test_log
 
 
-def test_progress_and_each_damaged_range_are_told() -> None:
+def test_progress_and_each_damaged_range_are_reported() -> None:
     context = make_context()
     log = open_test_log(context, SMALL_SEGMENTS)
     fill_with_transactions(log)

@@ -60,7 +60,7 @@ class Directories:
     def release(self, placement: tuple[TopicId, int]) -> None:
         self.held.discard(placement)
 
-    async def tell(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
+    async def send(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
         (directory,) = by_directory
         world = self._world
         self.told.append((directory, world.partition.log.log_end_offset))

@@ -203,14 +203,14 @@ async def test_whoever_waits_hears_when_the_controller_knows_of_a_lost_log_dir(
     await lifecycle.register(BROKER)
     lifecycle.start()
     await lifecycle.serve()
-    waiting = asyncio.ensure_future(lifecycle.wait_told(DIRECTORY))
+    waiting = asyncio.ensure_future(lifecycle.wait_acknowledged(DIRECTORY))
     controller.is_silent = True
     lifecycle.lose_directories([DIRECTORY])
     await asyncio.sleep(5)
     assert not waiting.done()
     controller.is_silent = False
     await waiting
-    await lifecycle.wait_told(DIRECTORY)
+    await lifecycle.wait_acknowledged(DIRECTORY)
 
 
 @run_with(run)

@@ -144,7 +144,7 @@ def test_a_replica_that_is_lost_to_the_metadata_alone_is_reported_once_after_a_s
 
     own, reports = directory(), node.context.rebuilder.directories
     assert reports is not None
-    assert node.run(reports.tell({DIRECTORY_LOST: {topic.topic_id: [0]}}))
+    assert node.run(reports.send({DIRECTORY_LOST: {topic.topic_id: [0]}}))
     assert directory() == DIRECTORY_LOST
     node.stop()
     if is_removed:
@@ -198,7 +198,7 @@ def test_a_node_stops_when_nobody_hears_that_a_dir_is_lost(monkeypatch: pytest.M
         node.advance(29_000)
         assert not node.node.failed.done()
         node.advance(2_000)
-        assert "could not be told within 30000 ms" in str(node.node.failed.exception())
+        assert "could not be notified within 30000 ms" in str(node.node.failed.exception())
 
 
 def test_a_node_goes_on_when_the_controller_knows_of_a_lost_dir() -> None:

@@ -34,7 +34,7 @@ class Metadata:
         self._listeners.append(listener)
         return lambda: self._listeners.remove(listener)
 
-    async def tell(self, by_directory: Any) -> bool:
+    async def send(self, by_directory: Any) -> bool:
         self.told.append(by_directory)
         if len(self.told) > self._ignored:
             asyncio.get_running_loop().call_later(0.05, self._commit)
@@ -68,7 +68,7 @@ def test_it_is_told_again_until_it_is_heard() -> None:
     assert len(metadata.told) == 4
 
 
-def test_what_is_so_already_is_not_told() -> None:
+def test_what_is_so_already_is_not_reported() -> None:
     metadata = Metadata()
     metadata.assign("/known")
     metadata.assign("/without-an-id")

@@ -49,7 +49,7 @@ def test_a_batch_that_the_topic_cannot_take_is_refused(node: SimNode) -> None:
     assert append(node, batch(bytes(500))) == [ErrorCode.message_too_large]
 
 
-def test_too_few_replicas_are_told(node: SimNode) -> None:
+def test_too_few_replicas_are_reported(node: SimNode) -> None:
     node.create_topic("t")
     node.context.partitions.by_name("t", 0).in_sync_count = 0
     assert append(node, batch(b"v")) == [ErrorCode.not_enough_replicas]
@@ -115,7 +115,7 @@ def test_a_leader_that_is_left_alone_keeps_the_order_of_the_log(node: SimNode) -
     assert partition.queue.pending_outcomes == 0
 
 
-def test_an_epoch_of_somebody_else_in_between_is_told(node: SimNode) -> None:
+def test_an_epoch_of_somebody_else_in_between_is_reported(node: SimNode) -> None:
     node.create_topic("t")
     give_followers(node, "t")
 
@@ -127,7 +127,7 @@ def test_an_epoch_of_somebody_else_in_between_is_told(node: SimNode) -> None:
     assert append(node, batch(b"v")) == [ErrorCode.not_leader_or_follower]
 
 
-def test_leadership_that_is_lost_meanwhile_is_told(node: SimNode) -> None:
+def test_leadership_that_is_lost_meanwhile_is_reported(node: SimNode) -> None:
     node.create_topic("t")
     give_followers(node, "t")
     node.loop.call_later(0.1, lambda: give_followers(node, "t", leader=2))
@@ -143,7 +143,7 @@ def test_a_thread_may_have_to_write_it(node: SimNode) -> None:
     assert append(node, batch(b"v")) == [ErrorCode.not_leader_or_follower]
 
 
-def test_an_append_that_fails_unexpectedly_in_a_thread_is_told(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_an_unexpected_failure_in_a_thread_is_reported(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:
     node.create_topic("t")
     writer = node.context.partitions.by_name("t", 0).writer
     writer.note_append(writer.slow_append_ms * 100)
@@ -155,7 +155,7 @@ def test_an_append_that_fails_unexpectedly_in_a_thread_is_told(node: SimNode, mo
     assert append(node, batch(b"v")) == [ErrorCode.unknown_server_error]
 
 
-def test_a_failed_disk_is_told() -> None:
+def test_a_failed_disk_is_reported() -> None:
     node = SimNode(log_dirs=("/d1", "/d2"))
     faulty = FaultyFileSystem(node.memory)
     node.fs = faulty

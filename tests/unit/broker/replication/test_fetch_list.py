@@ -99,7 +99,7 @@ async def test_a_partition_out_of_range_waits_for_the_range(world: FollowerWorld
     fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
     assert fetch_list.out_of_range == [followed]
     assert (fetch_list.choose(), len(fetch_list.session)) == (None, 0)
-    fetch_list.tell_ranges({followed: LeaderRangeKnown(0, 9)})
+    fetch_list.pass_ranges({followed: LeaderRangeKnown(0, 9)})
     assert (fetch_list.choose(), len(fetch_list.session), fetch_list.out_of_range) == (None, 1, [])
     fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
     fetch_list.give_up_asking()
@@ -115,7 +115,7 @@ async def test_a_partition_whose_records_are_in_the_tier_waits_for_where_the_lea
     fetch_list.take(answer(row(error=ErrorCode.offset_moved_to_tiered_storage)))
     assert (fetch_list.moved_to_tier, fetch_list.out_of_range) == ([followed], [])
     assert (fetch_list.choose(), len(fetch_list.session)) == (None, 0)
-    fetch_list.tell_tiers({})
+    fetch_list.pass_tiers({})
     assert followed.fetching.phase is FetchPhase.DELAYED
 
 
@@ -143,7 +143,7 @@ def test_a_change_of_a_log_that_fails_unexpectedly_is_tried_again(
         else:
             fetch_list.take(answer(row(error=ErrorCode.offset_out_of_range)))
             leader = LeaderRangeKnown(0, 1) if change == "cut" else LeaderRangeKnown(9, 10)
-            fetch_list.tell_ranges({followed: leader})
+            fetch_list.pass_ranges({followed: leader})
         await world.settle(1)
         assert followed.fetching.phase is FetchPhase.DELAYED
         await world.settle(100)

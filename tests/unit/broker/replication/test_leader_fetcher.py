@@ -116,7 +116,7 @@ async def test_a_leader_without_topic_ids_is_not_followed(world: FollowerWorld, 
 
 
 @run_with(follow)
-async def test_in_a_session_only_what_changed_is_told(world: FollowerWorld, /) -> None:
+async def test_in_a_session_only_what_changed_is_reported(world: FollowerWorld, /) -> None:
     leader, log = await leader_with(world, 3)
     leader.lead(1)
     world.place({}, {})
