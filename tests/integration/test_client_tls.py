@@ -195,7 +195,7 @@ def test_unknown_authority_is_told(run: Runner, world: World, tmp_path: Path) ->
 
     async def main() -> None:
         async with Listening(world.server) as listening:
-            with pytest.raises(TlsAuthenticationError, match=r"signed by no authority in ssl.ca.location"):
+            with pytest.raises(TlsAuthenticationError, match=r"not signed by an authority in ssl.ca.location"):
                 await listening.connect(encrypted(world, ssl_ca_location=str(stranger.certificate)))
 
     run(main)

@@ -1,4 +1,4 @@
-"""What a client cannot get from a broker, beside the error codes that come as OperationError."""
+"""Errors of clients other than error codes of brokers, which are OperationErrors."""
 
 from __future__ import annotations
 
@@ -6,22 +6,22 @@ from crabka.errors import CrabkaError, OperationError
 
 
 class ClientNetworkError(CrabkaError):
-    """A connection could not be opened, was lost, or its peer did not answer in time; trying again may help."""
+    """A connection could not be opened, was lost, or its peer did not answer in time; a retry may help."""
 
 
 class RequestTimeoutError(ClientNetworkError):
-    """No response came in time. The request may have been carried out all the same."""
+    """No response came in time. The request may have been executed all the same."""
 
 
 class SessionEndedError(ClientNetworkError):
     """The broker closed the connection because the client was late to authenticate again.
 
-    A new connection begins a new session. The broker takes no request of a session that is over.
+    A new connection begins a new session. The broker refuses requests of an ended session.
     """
 
 
 class VersionMismatchError(CrabkaError):
-    """The broker offers no version of an API that this client speaks."""
+    """The broker offers no version of an API that this client supports."""
 
 
 class ClientClosedError(CrabkaError):
@@ -29,11 +29,11 @@ class ClientClosedError(CrabkaError):
 
 
 class AuthenticationError(CrabkaError):
-    """Client and broker do not agree on a channel or on who the other is; trying again does not help."""
+    """Client and broker refuse each other's protection or identity; a retry does not help."""
 
 
 class TlsAuthenticationError(AuthenticationError):
-    """There is no TLS with this broker: a certificate is not accepted, or one side does not expect TLS."""
+    """TLS with this broker failed: a certificate is not accepted, or one side does not expect TLS."""
 
 
 class SaslAuthenticationError(AuthenticationError):
@@ -41,15 +41,15 @@ class SaslAuthenticationError(AuthenticationError):
 
 
 class TransactionError(OperationError):
-    """A transaction cannot go on; the two kinds say what the application can do."""
+    """A transaction cannot continue; the two subclasses say what the application can do."""
 
 
 class AbortableTransactionError(TransactionError):
-    """The open transaction cannot be committed: abort it, and the producer is good for the next one."""
+    """The open transaction cannot be committed: abort it, then the producer can begin the next one."""
 
 
 class FatalTransactionError(TransactionError):
-    """The producer is of no use any more: close it."""
+    """The producer has failed: close it."""
 
 
 class ProducerFencedError(FatalTransactionError):

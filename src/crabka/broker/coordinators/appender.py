@@ -1,8 +1,8 @@
-"""Appends records of a coordinator to the partition that keeps them, as its leader and with acks=all.
+"""Appends records of a coordinator to their partition, as its leader and with acks=all.
 
-What is in the log of the leader counts as soon as the others have it, however late: a coordinator that changes its
-state by a record waits for its outcome without a limit, and only whoever asked for it is told in time. Nothing is
-left in doubt, because a coordinator that stops leading drops all of its state.
+A record in the log of the leader is valid as soon as it is replicated, however late: a coordinator that changes its
+state by a record waits for the outcome without a limit, and only the request gets a timeout. No outcome stays unknown,
+because a coordinator that stops leading drops all of its state.
 """
 
 from __future__ import annotations
@@ -41,17 +41,17 @@ _AS_SEEN_BY_CLIENTS = {
 
 
 def coordinator_error(error_code: ErrorCode) -> ErrorCode:
-    """Return what a client is told when an append failed."""
+    """Return the error for the client of a failed append."""
     return _AS_SEEN_BY_CLIENTS.get(error_code, error_code)
 
 
 def is_stored(error_code: ErrorCode) -> bool:
-    """Return whether records are in the log for good, be it on fewer replicas than the topic asks for by now."""
+    """Return whether records are replicated, even if fewer replicas are in sync than the topic requires."""
     return error_code in (ErrorCode.none, ErrorCode.not_enough_replicas_after_append)
 
 
 class AppendSettings(NamedTuple):
-    """How the batches of one coordinator look, and how long their replication may take."""
+    """The format of the batches of one coordinator, and the limit of their replication."""
 
     codec: int
     timeout_ms: int
@@ -73,9 +73,9 @@ class Appender:
         self._settings = settings
 
     def append(self, partition: Partition, pairs: Sequence[Pair], done: Done) -> None:
-        """Append the records as one batch; `done` hears how it went, at once if nothing has to be waited for.
+        """Append the records as one batch; `done` gets the outcome, immediately if it is known.
 
-        It hears of records that were appended when they are replicated or when this node leads the partition no more.
+        The outcome of appended records is known when they are replicated or this node stops leading the partition.
         """
 
         def outcome(error_code: ErrorCode) -> None:
@@ -84,7 +84,7 @@ class Appender:
         self._append(partition, pairs, outcome, WITHOUT_LIMIT_MS)
 
     def append_in_time(self, partition: Partition, pairs: Sequence[Pair], done: Done) -> None:
-        """As `append`, but `done` hears REQUEST_TIMED_OUT when it takes too long, though the records may stay."""
+        """As `append`, but `done` gets REQUEST_TIMED_OUT after the limit, although the records may stay."""
         self._append(partition, pairs, done, self._settings().timeout_ms)
 
     def _append(self, partition: Partition, pairs: Sequence[Pair], done: Done, timeout_ms: int) -> None:

@@ -18,17 +18,17 @@ if TYPE_CHECKING:
 
     ReplayBatch = Callable[[memoryview, BatchHeader], int]
 
-# A repair takes a moment, and nobody is served before.
+# A repair takes a moment, and no request is served before.
 DAMAGED_PAUSE_MS: Final = 500
-# Other work of the node has its turn after so many records.
+# After so many records other work of the node gets a turn.
 RECORDS_PER_TURN: Final = 500
 
 
 async def replay_log(source: PartitionLog, threads: Threads, replay: ReplayBatch, *, buffer_bytes: int) -> int:
-    """Hand all batches to `replay`, which returns how many records it met; return the sum.
+    """Pass all batches to `replay`, which returns the number of records; return the sum.
 
-    As in Kafka these are also the batches above the high watermark: a new leader keeps what it holds, and will have it
-    replicated. A damaged batch is reported and waited for: without it the state would be another one.
+    As in Kafka these are also the batches above the high watermark: a new leader keeps its log and replicates it.
+    A damaged batch is reported and its repair awaited: without it the state would be wrong.
     Raises OperationError if the log is cut under the reader, CorruptBatchError, OSError.
     """
     offset, count = source.log_start_offset, 0
@@ -41,7 +41,7 @@ async def replay_log(source: PartitionLog, threads: Threads, replay: ReplayBatch
         start = offset
         for position, header in iter_headers(view):
             if not crc_valid(view, position, header):
-                # The next read finds it again, at the begin.
+                # The next read begins with it.
                 break
             turn += replay(view[position : position + header.size_in_bytes], header)
             offset = header.next_offset
@@ -49,13 +49,13 @@ async def replay_log(source: PartitionLog, threads: Threads, replay: ReplayBatch
                 count, turn = count + turn, 0
                 await asyncio.sleep(0)
         if offset == start:
-            # Nothing is left but offsets that compaction emptied.
+            # Only offsets that compaction removed are left.
             break
     return count + turn
 
 
 async def _read_whole(source: PartitionLog, threads: Threads, offset: int, buffer_bytes: int) -> memoryview | None:
-    """Return bytes that begin with a whole batch, nothing if none is left; None if the batch is damaged."""
+    """Return bytes that begin with a complete batch, empty at the end; None if the batch is damaged."""
     try:
         plan = source.read(offset, max_bytes=buffer_bytes)
         data = plan.read_nowait()

@@ -1,4 +1,4 @@
-"""Answers of a coordinator that may have to wait for something."""
+"""Answers of a coordinator that may come later."""
 
 from __future__ import annotations
 
@@ -7,7 +7,7 @@ from typing import Any
 
 
 class PendingReply:
-    """An answer that may be there already or come later."""
+    """An answer that is known now or later."""
 
     __slots__ = ("_future", "result")
 
@@ -16,7 +16,7 @@ class PendingReply:
         self._future: asyncio.Future[Any] | None = None
 
     def resolve(self, result: Any) -> None:
-        """Give the answer."""
+        """Set the answer."""
         self.result = result
         if self._future is not None and not self._future.done():
             self._future.set_result(result)

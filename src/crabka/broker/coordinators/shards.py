@@ -1,7 +1,7 @@
-"""The shards that this node runs: loaded when it leads their partition, dropped when it does not any more.
+"""The shards that this node runs: loaded when it leads their partition, dropped when it stops leading.
 
-A shard is made of all that the log of the new leader holds, and serves nobody before all of that is replicated: until
-then it may be lost again.
+A shard contains the whole log of the new leader, and serves no request before all of it is replicated: until then it
+may still be lost.
 """
 
 from __future__ import annotations
@@ -26,7 +26,7 @@ if TYPE_CHECKING:
     from crabka.ports import Runtime, Spawn
     from crabka.records.header import BatchHeader
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 S = TypeVar("S")
 
@@ -41,13 +41,13 @@ def java_hash(text: str) -> int:
 
 
 def partition_for(key: str, partition_count: int) -> int:
-    """Return the partition that keeps a group or a transactional id; as Kafka, the lowest hash counts as 0."""
+    """Return the partition of a group or a transactional id; as in Kafka, the lowest hash counts as 0."""
     hashed = java_hash(key)
     return (0 if hashed == -(1 << 31) else abs(hashed)) % partition_count
 
 
 class HostedShard(Generic[S]):
-    """A shard with the partition that it lives in, and the leader epoch that it was made in."""
+    """A shard with its partition and the leader epoch in which it was created."""
 
     __slots__ = ("has_failed", "is_active", "leader_epoch", "loading", "partition", "shard")
 
@@ -57,11 +57,11 @@ class HostedShard(Generic[S]):
         self.loading: asyncio.Future[Any] | None = None
         self.leader_epoch = partition.leader_epoch
         self.is_active = False
-        # It could not be loaded. The next epoch is the next try.
+        # It could not be loaded. The next leader epoch retries.
         self.has_failed = False
 
     def cancel(self) -> None:
-        """Stop loading; nothing of the shard counts any more."""
+        """Stop loading; the shard is no longer valid."""
         self.is_active = False
         if self.loading is not None:
             self.loading.cancel()
@@ -77,10 +77,10 @@ class ShardRegistry(Generic[S]):
         partitions: PartitionRegistry,
         spawn: Spawn,
         *,
-        # Takes over one batch at a time and returns how many records it met.
+        # Applies one batch at a time and returns its number of records.
         replay: Callable[[S, memoryview, BatchHeader, int], int],
         load_buffer_bytes: Callable[[], int],
-        # Whether a leader that is elected again begins anew. If not, it goes on with the state of its own log.
+        # Whether a leader that is elected again reloads its shard. If not, it continues with the state of its own log.
         reloads_in_new_epoch: bool = False,
     ) -> None:
         self._topic = topic
@@ -93,13 +93,13 @@ class ShardRegistry(Generic[S]):
         self._shards: dict[int, HostedShard[S]] = {}
 
     def __iter__(self) -> Iterator[HostedShard[S]]:
-        """Iterate over the shards that are led here now, also those that are still loaded."""
+        """Iterate over the shards that this node leads, also those that are still being loaded."""
         return iter([hosted for hosted in self._shards.values() if hosted.partition.is_leader])
 
     def get(self, index: int) -> HostedShard[S]:
         """Return the shard of a partition.
 
-        Raises OperationError: NOT_COORDINATOR if it is not here, COORDINATOR_LOAD_IN_PROGRESS.
+        Raises OperationError: NOT_COORDINATOR if this node does not lead it, COORDINATOR_LOAD_IN_PROGRESS.
         """
         hosted = self._shards.get(index)
         if hosted is None or not hosted.partition.is_leader:
@@ -111,7 +111,7 @@ class ShardRegistry(Generic[S]):
     def follow_leadership(
         self, make: Callable[[], S], now_ms: Callable[[], int], on_loaded: Callable[[HostedShard[S]], None]
     ) -> list[HostedShard[S]]:
-        """Begin to load shards whose partitions are led here now; return those that are not any more."""
+        """Start to load shards of newly led partitions; return the shards of lost ones."""
         led = {index: each for index, each in self._partitions.of_topic(self._topic).items() if each.is_leader}
         lost = [hosted for hosted in self._shards.values() if not self._goes_on(hosted, led)]
         for hosted in lost:
@@ -142,7 +142,7 @@ class ShardRegistry(Generic[S]):
         self, hosted: HostedShard[S], now_ms: Callable[[], int], on_loaded: Callable[[HostedShard[S]], None]
     ) -> None:
         if hosted.partition.log.log_end_offset == hosted.partition.log.log_start_offset:
-            # Most partitions of a new node are empty: nothing to wait for.
+            # Most partitions of a new node are empty and need no task.
             hosted.is_active = True
             return
         hosted.loading = self._spawn(self._load(hosted, now_ms, on_loaded))
@@ -161,21 +161,21 @@ class ShardRegistry(Generic[S]):
         except InvariantError:
             raise
         except Exception:
-            # The partition stays in the state of loading: what it keeps is refused, all others go on.
-            log.exception("Cannot load %s-%d", partition.topic, partition.index)
+            # The partition stays in the state of loading: its requests are refused, all others continue.
+            logger.exception("Cannot load %s-%d", partition.topic, partition.index)
             hosted.has_failed = True
             return
         if not await _wait_until_replicated(partition):
-            # Whoever leads it now loads it.
+            # The current leader loads it.
             return
         hosted.loading = None
         hosted.is_active = True
-        log.info("Loaded %d records of %s-%d", count, partition.topic, partition.index)
+        logger.info("Loaded %d records of %s-%d", count, partition.topic, partition.index)
         on_loaded(hosted)
 
 
 async def _wait_until_replicated(partition: Partition) -> bool:
-    """Wait for all that the log holds; return whether this node has led the partition since."""
+    """Wait until the whole log is replicated; return whether this node has led the partition since."""
     leader_epoch = partition.leader_epoch
     required = RequiredOffset(partition.log.log_end_offset, leader_epoch, spans_epochs=True)
     if partition.log.high_watermark < required.offset:

@@ -1,6 +1,6 @@
 """Deadlines of a coordinator, kept by one task, so that no timer outlives the node.
 
-A deadline that is moved back is not moved here: the owner is looked at in vain once, and gives its new one.
+A deadline that becomes later is not moved here: its action runs once too early, and sets the new one.
 """
 
 from __future__ import annotations
@@ -16,11 +16,11 @@ from crabka.errors import InvariantError
 if TYPE_CHECKING:
     from collections.abc import Callable, Hashable
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 class DeadlineQueue:
-    """At most one deadline per owner: the earliest that it asked for."""
+    """At most one deadline per owner: its earliest one."""
 
     def __init__(self, now_ms: Callable[[], int]) -> None:
         self._now_ms = now_ms
@@ -43,7 +43,7 @@ class DeadlineQueue:
             self._changed.set()
 
     def disarm(self, owner: Hashable) -> None:
-        """Forget the deadline of an owner; one without is fine."""
+        """Remove the deadline of an owner, if it has one."""
         self._armed.pop(owner, None)
 
     async def run(self) -> None:
@@ -70,4 +70,4 @@ class DeadlineQueue:
             except InvariantError:
                 raise
             except Exception:
-                log.exception("What was due at a coordinator failed")
+                logger.exception("A timer of a coordinator failed")

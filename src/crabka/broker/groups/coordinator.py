@@ -1,7 +1,7 @@
 """The shell around the cores of all groups: finds a group, steps it, appends, answers, and keeps the timers.
 
-Everything runs on the node's loop. Time comes from a clock that starts at the wall's and never jumps, so that a
-change of the wall clock ends nobody's session; offsets age by the wall clock.
+Everything runs on the node's loop. The clock of sessions starts at the wall clock's time and never jumps, so that a
+change of the wall clock ends no session. Offsets age by the wall clock.
 """
 
 from __future__ import annotations
@@ -60,9 +60,9 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# Keeps batches of tombstones far below the size that a topic takes.
+# Keeps batches of tombstones far below the largest batch of a topic.
 TOMBSTONES_PER_BATCH = 1000
-# Kafka numbers the records of its groups though they have no producer.
+# Kafka gives these records a base sequence, although they have no producer.
 _BASE_SEQUENCE = 0
 
 
@@ -97,19 +97,19 @@ class GroupCoordinator:
         self._image: MetadataImage | None = None
         self._partition_count: int | None = None
         # The reason why there is no offsets topic is logged once.
-        self.told_of_missing_topic = False
+        self.logged_missing_topic = False
 
     # -- life ----------------------------------------------------------------------------------------------------
 
     def start(self, image: MetadataImage) -> None:
-        """Begin to load what this node leads."""
+        """Start to load the partitions that this node leads."""
         self._spawn(self._deadlines.run())
         self._image = image
         self.catalog.follow(image)
         self._follow(image)
 
     def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
-        """Follow the leadership of `__consumer_offsets`, and forget the offsets of topics that are gone."""
+        """Follow the leadership of `__consumer_offsets`, and remove the offsets of deleted topics."""
         before = delta.image.topics.by_id
         deleted = {before[topic_id].name for topic_id in delta.topics_deleted if topic_id in before}
         topic = image.topics.by_name.get(OFFSETS_TOPIC)
@@ -122,7 +122,7 @@ class GroupCoordinator:
             self._forget_topics(deleted)
 
     def close(self) -> None:
-        """Answer all members that wait; from now on no group is here."""
+        """Answer all waiting members; this node coordinates no group from now on."""
         for hosted in self.shards.close():
             self._unload(hosted)
 
@@ -156,12 +156,12 @@ class GroupCoordinator:
                 self.consumers.retire(hosted, group, ErrorCode.not_coordinator)
 
     def retire_classic(self, hosted: HostedShard, group: ClassicGroup, error_code: ErrorCode) -> None:
-        """End a classic group here; whoever waits is told."""
-        self._carry_out(hosted, group, group.retire(error_code, self.now_ms()))
+        """End a classic group on this node and answer waiting requests with the error."""
+        self._execute(hosted, group, group.retire(error_code, self.now_ms()))
 
     def rebalance_classic(self, hosted: HostedShard, group: ClassicGroup, reason: str) -> None:
-        """Let the members of a classic group join anew."""
-        self._carry_out(hosted, group, group.rebalance(reason, self.now_ms()))
+        """Require the members of a classic group to join again."""
+        self._execute(hosted, group, group.rebalance(reason, self.now_ms()))
         self.arm_classic(hosted, group)
 
     def _append_settings(self) -> AppendSettings:
@@ -171,7 +171,7 @@ class GroupCoordinator:
     # -- groups --------------------------------------------------------------------------------------------------
 
     def now_ms(self) -> int:
-        """Return the time that sessions are measured by."""
+        """Return the time by which sessions end."""
         return self._wall_base_ms + self._runtime.clock.monotonic_ms()
 
     def partition_of(self, group_id: str) -> int:
@@ -179,7 +179,7 @@ class GroupCoordinator:
         return partition_for(group_id, self._partition_count or self._config().offsets_topic_num_partitions)
 
     def shard_of(self, group_id: str) -> HostedShard:
-        """Return the shard of a group. Raises OperationError if it is not here or not loaded."""
+        """Return the shard of a group. Raises OperationError if this node does not lead it or has not loaded it."""
         return self.shards.get(self.partition_of(group_id))
 
     def group(self, group_id: str) -> tuple[HostedShard, AnyGroup | None]:
@@ -190,7 +190,7 @@ class GroupCoordinator:
         return hosted, group if exists else None
 
     def joined_group(self, group_id: str) -> tuple[HostedShard, ClassicGroup | ConsumerGroup]:
-        """Return a group that members of the classic protocol may be in, and its shard.
+        """Return a group that may have members with the classic protocol, and its shard.
 
         Raises OperationError: UNKNOWN_MEMBER_ID if there is none.
         """
@@ -200,14 +200,14 @@ class GroupCoordinator:
         return hosted, group
 
     def create_group(self, hosted: HostedShard, group_id: str) -> ClassicGroup:
-        """Return a new classic group that is known from the first step on that is accepted."""
+        """Return a new classic group; the caller adds it to the shard when its first step is accepted."""
         return ClassicGroup(Membership(group_id, hosted.shard.settings, self.now_ms()))
 
     # -- stepping ------------------------------------------------------------------------------------------------
 
     def step(self, hosted: HostedShard, group: ClassicGroup, event: Event) -> None:
-        """Step a group and carry out what follows."""
-        self._carry_out(hosted, group, group.step(event, self.now_ms()))
+        """Step a group and execute its actions."""
+        self._execute(hosted, group, group.step(event, self.now_ms()))
         self.arm_classic(hosted, group)
 
     async def request(
@@ -216,7 +216,7 @@ class GroupCoordinator:
         group: ClassicGroup | ConsumerGroup,
         make: Callable[[PendingReply], Join | Sync | Heartbeat | Leave],
     ) -> Any:
-        """Step a group with a request of a classic member; return the answer when it is there."""
+        """Step a group with a request of a classic member; wait for the answer and return it."""
         reply = PendingReply()
         event = make(reply)
         if isinstance(group, ConsumerGroup):
@@ -226,20 +226,20 @@ class GroupCoordinator:
         return await reply.wait()
 
     def ask(self, hosted: HostedShard, group: ClassicGroup, make: Callable[[PendingReply], Event]) -> Any:
-        """Step a group with an event that is answered at once; return the answer."""
+        """Step a group with an event that has an immediate answer; return the answer."""
         reply = PendingReply()
         self.step(hosted, group, make(reply))
         return reply.result
 
     @property
     def store_timeout_ms(self) -> int:
-        """Return how long somebody waits for records that he asked for; they are stored or not all the same."""
+        """Return how long a request waits for its records, which may be stored later all the same."""
         return self._config().offsets_commit_timeout_ms
 
     def append(self, hosted: HostedShard, pairs: Sequence[Pair], done: Callable[[ErrorCode], None]) -> None:
-        """Append records to the partition of a shard; `done` hears how it went, in the order of the log.
+        """Append records to the partition of a shard; `done` gets the outcome, in the order of the log.
 
-        That may be late: who waits for it waits with `wait_stored`.
+        That may be late: requests wait with `wait_stored`.
         """
         if hosted.is_active:
             self._appender.append(hosted.partition, pairs, done)
@@ -247,17 +247,17 @@ class GroupCoordinator:
             done(ErrorCode.not_leader_or_follower)
 
     async def wait_stored(self, reply: PendingReply) -> ErrorCode:
-        """Return how an append went; REQUEST_TIMED_OUT if nobody knows in time."""
+        """Return the outcome of an append; REQUEST_TIMED_OUT if it is not known in time."""
         late = ErrorCode.request_timed_out
         return cast("ErrorCode", await reply.wait_in_time(self.store_timeout_ms, late))
 
     async def append_and_wait(self, hosted: HostedShard, pairs: Sequence[Pair]) -> ErrorCode:
-        """Append records and return how it went."""
+        """Append records and return the outcome."""
         reply = PendingReply()
         self.append(hosted, pairs, reply.resolve)
         return await self.wait_stored(reply)
 
-    def _carry_out(self, hosted: HostedShard, group: ClassicGroup, actions: list[Action]) -> None:
+    def _execute(self, hosted: HostedShard, group: ClassicGroup, actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case Answer(reply, result):
@@ -280,11 +280,11 @@ class GroupCoordinator:
             if group.state is not GroupState.DEAD:
                 self.step(hosted, group, event)
             elif isinstance(event, StaticMemberStored):
-                # Nobody else knows who waits for it.
+                # Only this event has the reply.
                 gone = ErrorCode.coordinator_not_available if hosted.is_active else ErrorCode.not_coordinator
                 event.reply.resolve(JoinResult(gone, UNKNOWN_MEMBER))
 
-        # A generation that is not stored in time is given up: the next one takes the place of its record.
+        # A generation that is not stored in time is abandoned: the record of the next one replaces its record.
         pairs = [group_pair(group.group_id, action.snapshot)]
         if hosted.is_active:
             self._appender.append_in_time(hosted.partition, pairs, done)
@@ -292,7 +292,7 @@ class GroupCoordinator:
             done(ErrorCode.not_leader_or_follower)
 
     def arm_classic(self, hosted: HostedShard, group: ClassicGroup) -> None:
-        """Look at a group again when something is due."""
+        """Set the timer of a group to its first deadline."""
         deadline_ms = group.membership.deadline_ms
         if deadline_ms != NEVER and hosted.is_active and group.state is not GroupState.DEAD:
             self._deadlines.arm(group, deadline_ms, partial(self._on_deadline, hosted, group))
@@ -301,10 +301,10 @@ class GroupCoordinator:
         if hosted.is_active and group.state is not GroupState.DEAD:
             self.step(hosted, group, Tick())
 
-    # -- offsets that go by themselves ---------------------------------------------------------------------------
+    # -- expiry and removal of offsets ---------------------------------------------------------------------------
 
     async def expire_offsets(self) -> None:
-        """Remove offsets whose time is over, and groups that have nothing left."""
+        """Remove expired offsets, and groups without members and offsets."""
         now_ms, retention_ms = self._runtime.clock.now_ms(), self._config().offsets_retention_minutes * 60_000
         for hosted in self.shards:
             for group_id in list(hosted.shard.groups) if hosted.is_active else ():
@@ -329,7 +329,7 @@ class GroupCoordinator:
     def remove_offsets(
         self, hosted: HostedShard, places: Sequence[tuple[str, tuple[str, int]]], done: Callable[[ErrorCode], None]
     ) -> None:
-        """Write tombstones of offsets and forget them once they are written."""
+        """Write tombstones of offsets and remove the offsets once they are written."""
 
         def finish(error_code: ErrorCode) -> None:
             if error_code is ErrorCode.none:
@@ -339,7 +339,7 @@ class GroupCoordinator:
         self.append(hosted, [(offset_key(group_id, place), None) for group_id, place in places], finish)
 
     def remove_group(self, hosted: HostedShard, group_id: str, done: Callable[[ErrorCode], None]) -> None:
-        """Write the tombstones of a group and its offsets; nobody can join it from now on."""
+        """Write the tombstones of a group and its offsets; no member can join it from now on."""
         shard = hosted.shard
         pairs = shard.tombstones(group_id)
         group, offsets = shard.groups[group_id], dict(shard.offsets.of_group(group_id))
@@ -353,7 +353,7 @@ class GroupCoordinator:
 
         def finish(error_code: ErrorCode) -> None:
             if error_code is ErrorCode.none:
-                # Also commits that were on their way when the group was removed: they are before the tombstones.
+                # Also commits that were in flight when the group was removed: they are before the tombstones.
                 shard.forget_offsets((group_id, place) for place in places)
             elif group_id not in shard.groups:
                 # It is still in the log.
@@ -378,4 +378,4 @@ class GroupCoordinator:
 
 
 def _ignore(_error_code: ErrorCode) -> None:
-    """Nobody waits for records that the node writes of its own accord; it tries again at the next turn."""
+    """No request waits for records that the node writes by itself; the next expiry retries."""

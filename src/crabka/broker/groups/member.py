@@ -13,7 +13,7 @@ NEVER: Final = 1 << 62
 
 
 class ClassicMember:
-    """One member: who it is, what it supports, what it was given, and which of its requests wait."""
+    """One member: identity, protocols, assignment, and waiting requests."""
 
     __slots__ = (
         "assignment",
@@ -49,7 +49,7 @@ class ClassicMember:
 
     @classmethod
     def of_join(cls, join: Join, member_id: str) -> ClassicMember:
-        """Return the member that a join asks for."""
+        """Return the member of a join."""
         member = cls(
             member_id,
             join.instance_id,
@@ -63,7 +63,7 @@ class ClassicMember:
 
     @classmethod
     def of_snapshot(cls, stored: MemberSnapshot, protocol: str) -> ClassicMember:
-        """Return a member as it was stored; of its protocols only the chosen one is known."""
+        """Return a stored member; only its selected protocol is known."""
         member = cls(
             stored.member_id,
             stored.instance_id,
@@ -80,23 +80,23 @@ class ClassicMember:
 
     @property
     def satisfies_heartbeat(self) -> bool:
-        """Return whether a request that waits here shows that the member lives."""
+        """Return whether a waiting request shows that the member is alive."""
         return not self.is_new and (self.awaiting_join is not None or self.awaiting_sync is not None)
 
     def metadata(self, protocol: str | None) -> bytes:
-        """Return what the member says of itself under a protocol."""
+        """Return the metadata of the member for a protocol."""
         return next((metadata for name, metadata in self.protocols if name == protocol), b"")
 
     def vote(self, candidates: set[str]) -> str:
-        """Return the candidate that the member likes best."""
+        """Return the first candidate in the preference of the member."""
         return next(name for name, _ in self.protocols if name in candidates)
 
     def joined(self, protocol: str | None) -> JoinedMember:
-        """Return what the leader sees."""
+        """Return the member as the leader sees it."""
         return JoinedMember(self.member_id, self.instance_id, self.metadata(protocol))
 
     def snapshot(self, protocol: str | None, assignment: bytes) -> MemberSnapshot:
-        """Return what is stored."""
+        """Return the stored form."""
         return MemberSnapshot(
             self.member_id,
             self.instance_id,

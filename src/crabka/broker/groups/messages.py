@@ -1,8 +1,8 @@
-"""What goes into the core of a classic group and what comes out of it: events, actions and results.
+"""Events, actions and results of the core of a classic group.
 
-A reply is an opaque token of the shell: it comes in with an event and goes out with the answer to it, maybe much
-later. An answer that depends on a record waits in `Persist`: the shell appends the record and then steps the core
-with the `done` event, which says whether that worked.
+A reply is an opaque token of the shell: it enters with an event and leaves with its answer, maybe much later. An answer
+that depends on a record waits for `Persist`: the shell appends the record and then steps the core with the `done`
+event, which has the outcome.
 """
 
 from __future__ import annotations
@@ -57,14 +57,14 @@ class LeaveResult(NamedTuple):
 
 
 class MemberIdentity(NamedTuple):
-    """Who leaves. An administrator names a static member by its instance alone."""
+    """A member that leaves. An administrator names a static member by its instance alone."""
 
     member_id: str
     instance_id: str | None = None
 
 
 class MemberSnapshot(NamedTuple):
-    """A member as it is stored."""
+    """The stored form of a member."""
 
     member_id: str
     instance_id: str | None
@@ -77,7 +77,7 @@ class MemberSnapshot(NamedTuple):
 
 
 class GroupSnapshot(NamedTuple):
-    """A classic group as it is stored."""
+    """The stored form of a classic group."""
 
     protocol_type: str
     generation: int
@@ -89,7 +89,7 @@ class GroupSnapshot(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Join:
-    """A member wants to be in the next generation."""
+    """A member joins the next generation."""
 
     reply: Reply
     member_id: str
@@ -102,17 +102,17 @@ class Join:
     protocols: Protocols
     # The id that a member without one gets.
     new_member_id: str
-    # Clients since JoinGroup v4 have to come back with the id that they were given (KIP-394).
+    # Clients since JoinGroup v4 have to join again with the id that they get (KIP-394).
     requires_known_member_id: bool
-    # Clients since JoinGroup v9 may be told to leave the assignment as it is (KIP-814).
+    # The leader may skip the assignment since JoinGroup v9 (KIP-814).
     supports_skipping_assignment: bool = False
-    # The group was made for this join, so that it has to be stored.
+    # The group was created for this join, so that it has to be stored.
     is_new_group: bool = False
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Sync:
-    """A member asks for its assignment; the leader brings all of them."""
+    """A member requests its assignment; the leader sends all of them."""
 
     reply: Reply
     member_id: str
@@ -135,7 +135,7 @@ class Heartbeat:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leave:
-    """Members go, or an administrator removes them."""
+    """Members leave, or an administrator removes them."""
 
     reply: Reply
     members: tuple[MemberIdentity, ...]
@@ -143,7 +143,7 @@ class Leave:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CommitAttempt:
-    """Somebody wants to commit offsets. Answered with an error code; a member's session goes on."""
+    """A client commits offsets. Answered with an error code; extends the session of a member."""
 
     reply: Reply
     member_id: str
@@ -155,12 +155,12 @@ class CommitAttempt:
 
 @dataclass(frozen=True, slots=True)
 class Tick:
-    """Time has passed: see whose deadline is over."""
+    """Time has passed: process deadlines."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AssignmentStored:
-    """The leader's assignment was appended, or not."""
+    """The outcome of the append of the leader's assignment."""
 
     generation: int
     assignments: dict[str, bytes]
@@ -169,14 +169,14 @@ class AssignmentStored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CreationStored:
-    """A new group was appended, or not."""
+    """The outcome of the append of a new group."""
 
     error_code: ErrorCode = ErrorCode.none
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class EmptyStored:
-    """A group without members was appended, or not."""
+    """The outcome of the append of a group without members."""
 
     generation: int
     error_code: ErrorCode = ErrorCode.none
@@ -184,7 +184,7 @@ class EmptyStored:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticMemberStored:
-    """The new member id of a static member was appended, or not; then the old one counts again."""
+    """The outcome of the append of a static member's new id; after an error the old one is restored."""
 
     reply: Reply
     instance_id: str
@@ -202,13 +202,13 @@ Event: TypeAlias = Join | Sync | Heartbeat | Leave | CommitAttempt | Tick | Stor
 
 
 def failed(done: StoreDone, error_code: ErrorCode) -> StoreDone:
-    """Return the event that tells of an append that did not work."""
+    """Return the event of a failed append."""
     return replace(done, error_code=error_code)
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """Tell whoever holds the reply."""
+    """Answer a request."""
 
     reply: Reply
     result: JoinResult | SyncResult | LeaveResult | ErrorCode
@@ -224,7 +224,7 @@ class Persist:
 
 @dataclass(frozen=True, slots=True)
 class Transitioned:
-    """For the node's log."""
+    """A change of state, for the node's log."""
 
     old: str
     new: str

@@ -1,7 +1,7 @@
 """Committed offsets of all groups of one partition of `__consumer_offsets`.
 
-Offsets of an open transaction are pending: they count only when its marker says so (KIP-447). Which commit of a
-partition is the last is decided by the order of the records, not by that of the markers.
+Offsets of an open transaction are pending: they become valid with its commit marker (KIP-447). The last commit of a
+partition is the last by the order of the records, not by that of the markers.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ Place: TypeAlias = tuple[str, int]
 
 
 class CommittedOffset(NamedTuple):
-    """What was committed for a partition."""
+    """The committed offset of a partition."""
 
     offset: int
     leader_epoch: int
     metadata: str
     commit_timestamp_ms: int
-    # Given by clients before OffsetCommit v5; -1 leaves it to the node's retention.
+    # Set by clients before OffsetCommit v5; -1 means the node's retention.
     expire_timestamp_ms: int = NO_EXPIRY
     topic_id: uuid.UUID = ZERO_UUID
 
@@ -35,26 +35,26 @@ class PendingOffset(NamedTuple):
     """A commit of an open transaction. Of two commits of a partition the one with the higher order is later."""
 
     order: int
-    # None if a later commit counts already: whatever becomes of the transaction, this one never will.
+    # None if a later commit is valid already: then this one never becomes valid.
     committed: CommittedOffset | None
 
 
 class OffsetStore:
-    """Offsets by group and partition. Changes come in the order of the log."""
+    """Offsets by group and partition, changed in the order of the log."""
 
     __slots__ = ("_by_group", "_order", "_pending", "_producers", "_topics")
 
     def __init__(self) -> None:
         self._by_group: dict[str, dict[Place, CommittedOffset]] = {}
         self._pending: dict[int, dict[tuple[str, Place], PendingOffset]] = {}
-        # Which producers have a commit pending for a partition of a group.
+        # The producers with a pending commit for a partition of a group.
         self._producers: dict[str, dict[Place, set[int]]] = {}
         self._order = 0
-        # One string per topic name, however many groups have offsets of it.
+        # One string per topic name, shared by all groups.
         self._topics: dict[str, str] = {}
 
     def put(self, group_id: str, place: Place, committed: CommittedOffset) -> None:
-        """Remember a commit. Of those that are pending none comes after it, but they stay pending."""
+        """Store a commit. Pending commits are before it, but stay pending."""
         offsets = self._by_group.get(group_id)
         if offsets is None:
             offsets = self._by_group[group_id] = {}
@@ -63,13 +63,13 @@ class OffsetStore:
             self._supersede(group_id, place, self._order)
 
     def put_pending(self, producer_id: int, group_id: str, place: Place, committed: CommittedOffset) -> None:
-        """Remember a commit of a transaction that is open."""
+        """Store a commit of an open transaction."""
         self._order += 1
         self._pending.setdefault(producer_id, {})[group_id, place] = PendingOffset(self._order, committed)
         self._producers.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
 
     def complete(self, producer_id: int, *, commit: bool) -> None:
-        """End the transaction of a producer: its offsets count now, unless a later commit does, or never."""
+        """End the transaction of a producer: its offsets become valid, unless a later commit is, or are dropped."""
         for (group_id, place), (order, committed) in self._pending.pop(producer_id, {}).items():
             self._forget_producer(producer_id, group_id, place)
             if commit and committed is not None:
@@ -77,7 +77,7 @@ class OffsetStore:
                 self._supersede(group_id, place, order)
 
     def delete(self, group_id: str, place: Place) -> None:
-        """Forget an offset, also one that is pending; an unknown one is fine."""
+        """Remove an offset, also a pending one, if it is known."""
         offsets = self._by_group.get(group_id)
         if offsets is not None:
             offsets.pop(place, None)
@@ -88,7 +88,7 @@ class OffsetStore:
             self._forget_producer(producer_id, group_id, place)
 
     def get(self, group_id: str, place: Place) -> CommittedOffset | None:
-        """Return what was committed last."""
+        """Return the last committed offset."""
         offsets = self._by_group.get(group_id)
         return None if offsets is None else offsets.get(place)
 
@@ -97,7 +97,7 @@ class OffsetStore:
         return self._by_group.get(group_id, {})
 
     def places_of_group(self, group_id: str) -> list[Place]:
-        """Return the partitions that a group has committed for, also in open transactions."""
+        """Return the partitions with commits of a group, also in open transactions."""
         return list({**dict.fromkeys(self.of_group(group_id)), **dict.fromkeys(self._producers.get(group_id, ()))})
 
     def is_pending(self, group_id: str, place: Place) -> bool:
@@ -109,7 +109,7 @@ class OffsetStore:
         return group_id in self._producers
 
     def pending_of_group(self, group_id: str) -> list[tuple[int, Place, PendingOffset]]:
-        """Return what is pending for a group: producer, partition and commit."""
+        """Return the pending commits of a group: producer, partition and commit."""
         return [
             (producer_id, place, self._pending[producer_id][group_id, place])
             for place, producers in self._producers.get(group_id, {}).items()
@@ -117,7 +117,7 @@ class OffsetStore:
         ]
 
     def restore_pending(self, group_id: str, pending: Iterable[tuple[int, Place, PendingOffset]]) -> None:
-        """Take back what `pending_of_group` gave and `delete` took."""
+        """Restore pending commits, as `pending_of_group` returned them, after a `delete`."""
         for producer_id, place, commit in pending:
             self._pending.setdefault(producer_id, {}).setdefault((group_id, place), commit)
             self._producers.setdefault(group_id, {}).setdefault(place, set()).add(producer_id)
@@ -127,7 +127,7 @@ class OffsetStore:
         return self._topics.setdefault(topic, topic), partition
 
     def _supersede(self, group_id: str, place: Place, order: int) -> None:
-        """Let no pending commit up to an order count any more."""
+        """Invalidate pending commits up to an order."""
         for producer_id in self._producers.get(group_id, {}).get(place, ()):
             pending = self._pending[producer_id]
             if pending[group_id, place].order <= order:
@@ -151,9 +151,9 @@ class OffsetStore:
     def expired(
         self, group_id: str, base_ms: Callable[[str, CommittedOffset], int | None], now_ms: int, retention_ms: int
     ) -> list[Place]:
-        """Return the offsets of a group whose time is over.
+        """Return the expired offsets of a group.
 
-        `base_ms` says from when on an offset of a topic ages; None keeps it.
+        `base_ms` returns the start of the retention of an offset of a topic; None keeps it.
         """
         found = []
         for place, committed in self.of_group(group_id).items():

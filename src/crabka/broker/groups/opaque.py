@@ -1,7 +1,7 @@
-"""Groups that this node keeps but does not run: share (KIP-932) and streams (KIP-1071) groups.
+"""Groups that this node stores but does not run: share (KIP-932) and streams (KIP-1071) groups.
 
-Their records stay in the log as they are. Known is only which records live, which is enough to list such a group
-and to remove it.
+Their records stay in the log. The node knows only their live keys, which is enough to list such a group and to
+remove it.
 """
 
 from __future__ import annotations
@@ -12,13 +12,13 @@ from crabka.protocol.generated.index import MESSAGES
 
 
 class OpaqueType(Enum):
-    """Kinds of groups, by the names that clients see; the protocol type is the same word."""
+    """Kinds of groups, by the names that clients see; also used as protocol type."""
 
     SHARE = "share"
     STREAMS = "streams"
 
 
-# What a record's key says of it: the kind of group, and which of its records it is.
+# By type of key: the kind of group, and the name of the record.
 KEY_TYPES: dict[int, tuple[OpaqueType, str]] = {
     entry.api_key: (kind, entry.name.removeprefix(prefix).removesuffix("Key"))
     for kind, prefix in (
@@ -40,7 +40,7 @@ class OpaqueGroup:
     def __init__(self, group_id: str, group_type: OpaqueType) -> None:
         self.group_id = group_id
         self.group_type = group_type
-        # In the order in which they came: tombstones are written in it.
+        # In the order of the log, in which tombstones are written.
         self.keys: dict[bytes, None] = {}
         self.member_count = 0
         self.metadata_count = 0
@@ -52,11 +52,11 @@ class OpaqueGroup:
 
     @property
     def exists(self) -> bool:
-        """Return whether the group's own record lives; the others mean nothing without it."""
+        """Return whether the group has its own record, without which the others mean nothing."""
         return self.metadata_count > 0
 
     def replay(self, key: bytes, record: str, *, deleted: bool) -> None:
-        """Take over a record: its key, its name, and whether it is a tombstone."""
+        """Apply a record: its key, its name, and whether it is a tombstone."""
         if deleted == (key not in self.keys):
             return
         change = -1 if deleted else 1

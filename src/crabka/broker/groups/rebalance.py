@@ -1,6 +1,6 @@
 """How a classic group gets from one generation to the next, and what its deadlines do.
 
-PreparingRebalance collects joins until all members are there or the rebalance timeout is over. The first rebalance of
+PreparingRebalance collects joins until all members joined or the rebalance timeout has passed. The first rebalance of
 an empty group is delayed on purpose, so that members that start together meet in one generation. CompletingRebalance
 waits for the leader's assignment.
 """

@@ -1,7 +1,7 @@
 """Records of `__consumer_offsets`, byte for byte as Kafka writes and reads them.
 
 A key is its type as int16 and the body; a value is its version as int16 and the body. Groups are written in version
-3, offsets in version 4 with the topic id as a tagged field, or in version 1 if a client gave a time to keep them.
+3, offsets in version 4 with the topic id as a tagged field, or in version 1 if a client sets a retention time.
 """
 
 from __future__ import annotations
@@ -50,7 +50,7 @@ class GroupRecord(NamedTuple):
 
 
 class OpaqueRecord(NamedTuple):
-    """A record of a group that this node only keeps."""
+    """A record of a group that this node only stores."""
 
     group_id: str
     group_type: OpaqueType
@@ -121,7 +121,7 @@ def group_pair(group_id: str, snapshot: GroupSnapshot) -> Pair:
 
 
 def decode_pair(key: bytes, value: bytes | None) -> StoredRecord | None:
-    """Return what a record says; None for a kind that Kafka 4.3 does not know.
+    """Return the decoded record; None for a kind that Kafka 4.3 does not know.
 
     Raises WireError if the bytes are malformed.
     """

@@ -14,11 +14,11 @@ if TYPE_CHECKING:
     from crabka.broker.groups.shard import GroupShard
     from crabka.records.header import BatchHeader
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 
 def replay_batch(shard: GroupShard, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
-    """Take over one batch; return how many records it holds."""
+    """Apply one batch; return its number of records."""
     if header.is_control:
         marker = end_marker(batch, header)
         if marker is not None:
@@ -32,11 +32,11 @@ def replay_batch(shard: GroupShard, batch: memoryview, header: BatchHeader, now_
         try:
             stored = decode_pair(record.key, record.value)
         except WireError as error:
-            # Kafka goes on as well: one group may be lost, not all of the partition.
-            log.warning("The record at offset %d of __consumer_offsets cannot be read: %s", record.offset, error)
+            # As in Kafka: one group may be lost, not the whole partition.
+            logger.warning("The record at offset %d of __consumer_offsets cannot be read: %s", record.offset, error)
             continue
         if stored is None:
-            log.warning("The record at offset %d of __consumer_offsets is of an unknown kind", record.offset)
+            logger.warning("The record at offset %d of __consumer_offsets is of an unknown kind", record.offset)
         else:
             shard.replay(stored, now_ms, producer_id)
     return len(records)

@@ -1,4 +1,4 @@
-"""The groups of one partition of `__consumer_offsets`: what its records say, and what follows when one is added."""
+"""The groups of one partition of `__consumer_offsets`: their replay, commits, removal and expiry."""
 
 from __future__ import annotations
 
@@ -51,18 +51,18 @@ class GroupShard:
         self.consumer_settings = consumer_settings
         self.groups: dict[str, AnyGroup] = {}
         self.offsets = OffsetStore()
-        # Groups with commits that are on their way into the log.
+        # Groups with commits in flight.
         self._committing: Counter[str] = Counter()
 
     def attach(self, catalog: TopicCatalog, consumer_settings: Callable[[str], ConsumerSettings]) -> None:
-        """Give the consumer groups of this shard what they know of topics and settings, before any is there."""
+        """Set the topics and settings of consumer groups, before any group exists."""
         self.catalog = catalog
         self.consumer_settings = consumer_settings
 
     # -- replay --------------------------------------------------------------------------------------------------
 
     def replay(self, record: StoredRecord, now_ms: int, producer_id: int = -1) -> None:
-        """Take over a record of the log; offsets of a transaction wait for its marker."""
+        """Apply a record of the log; offsets of a transaction wait for its marker."""
         match record:
             case OffsetRecord(group_id, place, None):
                 self.offsets.delete(group_id, place)
@@ -86,7 +86,7 @@ class GroupShard:
     def _replay_consumer(self, record: ConsumerRecord) -> None:
         group = self.groups.get(record.group_id)
         if not isinstance(group, ConsumerGroup):
-            # A classic group goes with a tombstone of its own, before or after this record.
+            # A tombstone of its own removes a classic group, before or after this record.
             group = self.consumer_group(record.group_id)
         group.replay(record)
         if not group.data.is_gone:
@@ -95,7 +95,7 @@ class GroupShard:
             del self.groups[record.group_id]
 
     def consumer_group(self, group_id: str) -> ConsumerGroup:
-        """Return a new consumer group that is not known yet."""
+        """Return a new consumer group, which is not in the shard yet."""
         return ConsumerGroup(group_id, self.catalog, self.consumer_settings)
 
     def _replay_opaque(self, record: OpaqueRecord) -> None:
@@ -109,7 +109,7 @@ class GroupShard:
             del self.groups[record.group_id]
 
     def simple_group(self, group_id: str, now_ms: int) -> AnyGroup:
-        """Return a group; one that only commits comes into being with its first offset."""
+        """Return a group; the first offset creates a group that only commits."""
         group = self.groups.get(group_id)
         if group is None:
             group = self.groups[group_id] = ClassicGroup(Membership(group_id, self.settings, now_ms))
@@ -118,11 +118,11 @@ class GroupShard:
     # -- commits -------------------------------------------------------------------------------------------------
 
     def begin_commit(self, group_id: str) -> None:
-        """A commit of a group goes into the log: until `end_commit` no offset of the group expires."""
+        """Begin a commit of a group: until `end_commit` no offset of the group expires."""
         self._committing[group_id] += 1
 
     def end_commit(self, group_id: str) -> None:
-        """What became of a commit is known."""
+        """End a commit, stored or failed."""
         self._committing[group_id] -= 1
         if not self._committing[group_id]:
             del self._committing[group_id]
@@ -142,7 +142,7 @@ class GroupShard:
         return pairs
 
     def forget(self, group_id: str) -> None:
-        """Remove a group with its offsets, as its tombstones say."""
+        """Remove a group with its offsets."""
         for place in self.offsets.places_of_group(group_id):
             self.offsets.delete(group_id, place)
         self.groups.pop(group_id, None)
@@ -155,7 +155,7 @@ class GroupShard:
     # -- expiry --------------------------------------------------------------------------------------------------
 
     def expired(self, group_id: str, now_ms: int, retention_ms: int) -> tuple[list[Place], bool]:
-        """Return the offsets of a group whose time is over, and whether the group goes with them."""
+        """Return the expired offsets of a group, and whether the group expires with them."""
         group = self.groups[group_id]
         if isinstance(group, OpaqueGroup) or group_id in self._committing:
             return [], False
@@ -172,7 +172,7 @@ HostedShard: TypeAlias = shards.HostedShard[GroupShard]
 
 
 def _age_base(group: Membership) -> Callable[[str, CommittedOffset], int | None] | None:
-    """Return from when on a group's offsets age, by topic; None if they do not.
+    """Return the start of the retention of a group's offsets by topic; None if they do not expire.
 
     As Kafka: without members since the group became empty; with consumers for topics that none of them subscribes.
     """
@@ -188,5 +188,5 @@ def _age_base(group: Membership) -> Callable[[str, CommittedOffset], int | None]
 
 
 def _consumer_age_base(group: ConsumerGroup) -> Callable[[str, CommittedOffset], int | None]:
-    """Return from when on the offsets of a consumer group age: its commits, for topics that nobody subscribes to."""
+    """Return the same for a consumer group: the time of the commit, for topics without subscribers."""
     return lambda topic, committed: None if group.is_subscribed_to(topic) else committed.commit_timestamp_ms

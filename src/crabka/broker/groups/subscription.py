@@ -17,7 +17,7 @@ _LENGTH = Struct(">h")
 
 
 def subscribed_topics(subscriptions: Iterable[bytes]) -> frozenset[str] | None:
-    """Return all topics that are named; None if some subscription is not of the consumer protocol."""
+    """Return all topics of the subscriptions; None if one is not of the consumer protocol."""
     topics: set[str] = set()
     for subscription in subscriptions:
         named = _topics_of(subscription)
@@ -32,7 +32,7 @@ def _topics_of(subscription: bytes) -> list[str] | None:
         version, count = _HEAD.unpack_from(subscription)
         position = _HEAD.size
         topics: list[str] = []
-        # A count that lies runs into the end of the bytes.
+        # A wrong count ends at the end of the bytes.
         for _ in range(count):
             (length,) = _LENGTH.unpack_from(subscription, position)
             position += _LENGTH.size

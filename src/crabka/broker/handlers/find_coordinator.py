@@ -81,9 +81,9 @@ async def _find(context: BrokerContext, request: Request, key_type: int, key: st
 def _log_once(
     context: BrokerContext, coordinator: GroupCoordinator | TransactionCoordinator, error_code: ErrorCode
 ) -> None:
-    if coordinator.told_of_missing_topic:
+    if coordinator.logged_missing_topic:
         return
-    coordinator.told_of_missing_topic = True
+    coordinator.logged_missing_topic = True
     if coordinator is context.groups:
         topic, count, what = OFFSETS_TOPIC, context.config.offsets_topic_replication_factor, "group"
         setting = "offsets.topic.replication.factor"

@@ -1,8 +1,8 @@
-"""Writes the markers that end transactions wherever their partitions are led (KIP-98).
+"""Sends the markers that end transactions to the leaders of their partitions (KIP-98).
 
-The markers of a transaction are grouped by the leaders that the metadata names: those of this node are written here,
-the others are sent with WriteTxnMarkers, several transactions in one request. Nothing is sent twice: whoever ends a
-transaction sees what is left and asks again, and the leaders are looked up anew then.
+The markers of a transaction are grouped by the leaders in the metadata: those of this node are written here, the
+others are sent with WriteTxnMarkers, several transactions in one request. Nothing is retried here: the caller sees
+which partitions are left and calls again, with the leaders of that time.
 """
 
 from __future__ import annotations
@@ -34,7 +34,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger(__name__)
 
-# A marker waits until it is replicated: it must not hold up requests that are answered at once.
+# A marker waits until it is replicated: it must not delay requests with immediate answers.
 MARKER_CHANNEL: Final = "markers"
 MAX_MARKERS_PER_REQUEST: Final = 500
 
@@ -69,7 +69,7 @@ class ClusterMarkerWriter:
     async def write(self, markers: Sequence[TxnMarker]) -> list[Results]:
         """Write all markers and wait until they are replicated; return one result per marker.
 
-        A partition without a leader has NOT_LEADER_OR_FOLLOWER, one whose leader is not reached NETWORK_EXCEPTION.
+        A partition without a leader has NOT_LEADER_OR_FOLLOWER, one whose leader cannot be reached NETWORK_EXCEPTION.
         """
         return list(await asyncio.gather(*map(self._write, markers)))
 
@@ -84,7 +84,7 @@ class ClusterMarkerWriter:
         return results
 
     def _by_leader(self, partitions: Sequence[TopicPartition]) -> tuple[dict[int, list[TopicPartition]], Results]:
-        """Return the partitions that have a leader, by it, and what is wrong with the others."""
+        """Return partitions by leader, and the errors of those without one."""
         image = self._image()
         led: dict[int, list[TopicPartition]] = {}
         refused: Results = {}
@@ -107,7 +107,7 @@ class ClusterMarkerWriter:
     async def _queue(self, node_id: int, marker: TxnMarker) -> Results:
         earlier = self._outboxes.waiting(node_id, marker.producer_id)
         if earlier is not None:
-            # The id was loaded anew meanwhile: whoever sent the earlier marker coordinates nothing any more.
+            # The id was loaded again: the sender of the earlier marker no longer coordinates it.
             _resolve(earlier, dict.fromkeys(earlier.marker.partitions, ErrorCode.transaction_coordinator_fenced))
         sending = _Sending(marker, asyncio.get_running_loop().create_future())
         self._outboxes.put(node_id, marker.producer_id, sending)

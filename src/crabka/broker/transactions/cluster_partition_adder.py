@@ -1,7 +1,7 @@
 """Asks the coordinator of a transaction, on this broker or on another, about partitions of it (KIP-890).
 
-Questions to another broker go with AddPartitionsToTxn, several transactions in one request. What a broker cannot be
-asked is answered as Kafka does: NETWORK_EXCEPTION if it is not reached, COORDINATOR_NOT_AVAILABLE if there is none.
+Requests to another broker use AddPartitionsToTxn, with several transactions in one request. Without an answer the error
+is Kafka's: NETWORK_EXCEPTION if the broker cannot be reached, COORDINATOR_NOT_AVAILABLE if there is none.
 """
 
 from __future__ import annotations
@@ -42,7 +42,7 @@ FIRST_VERSION_FOR_BROKERS: Final = 4
 
 @dataclass(slots=True)
 class _Question:
-    """What is asked of one transaction, and who wants to know."""
+    """The partitions of one transaction to check, and the callers that wait."""
 
     transactional_id: str
     producer_id: int
@@ -52,18 +52,18 @@ class _Question:
     asking: list[asyncio.Future[Verdicts]] = field(default_factory=list)
 
     def answer(self, verdicts: Verdicts) -> None:
-        """Tell everybody who asked."""
+        """Answer all callers."""
         for each in self.asking:
             if not each.done():
                 each.set_result(verdicts)
 
     def answer_all(self, error_code: ErrorCode) -> None:
-        """Say the same of all partitions."""
+        """Answer with one error for all partitions."""
         self.answer(dict.fromkeys(self.partitions, error_code))
 
 
 class ClusterPartitionAdder:
-    """The way from partitions of this broker to the coordinators of the cluster."""
+    """Asks the coordinators of the cluster for partitions of this broker."""
 
     def __init__(
         self,
@@ -93,7 +93,7 @@ class ClusterPartitionAdder:
         *,
         verify_only: bool,
     ) -> Verdicts:
-        """Add partitions to the open transaction, or only confirm that they belong to it."""
+        """Add partitions to the open transaction, or only verify that they belong to it."""
         coordinator = self._coordinator_of(transactional_id)
         if coordinator == NO_LEADER:
             return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
@@ -111,10 +111,9 @@ class ClusterPartitionAdder:
         return NO_LEADER if partition is None else leader_of(image, partition)
 
     async def _ask(self, node_id: int, question: _Question) -> Verdicts:
-        """Let a question go with the next request. A request has one place per transactional id.
+        """Add a question to the next request, which has room for one question per transactional id.
 
-        An older producer than the one that waits, or that comes, is fenced. Two questions of the same producer become
-        one.
+        Of two producers the older one is fenced. Two questions of the same producer are merged.
         """
         asking: asyncio.Future[Verdicts] = asyncio.get_running_loop().create_future()
         waiting = self._outboxes.waiting(node_id, question.transactional_id)
@@ -139,14 +138,14 @@ class ClusterPartitionAdder:
                 node_id, ApiKey.ADD_PARTITIONS_TO_TXN, lambda types: _request(types, batch), self._timeout_ms()
             )
         except VersionMismatchError as error:
-            # As Kafka: a coordinator that does not know the question cannot be asked, and nothing is refused.
+            # As in Kafka: a coordinator without this version cannot be asked, and nothing is refused.
             log.warning("Transactions are not verified with broker %d: %s", node_id, error)
             _answer_all(batch, ErrorCode.none)
         except InvariantError:
             raise
         except (CrabkaError, OSError) as error:
             if self._outboxes.note_unreached(node_id):
-                log.warning("Broker %d cannot be asked about transactions: %s", node_id, error)
+                log.warning("Cannot ask broker %d about transactions: %s", node_id, error)
             _answer_all(batch, ErrorCode.network_exception)
         else:
             self._outboxes.note_reached(node_id)
@@ -164,7 +163,7 @@ def _answer_all(batch: list[_Question], error_code: ErrorCode) -> None:
 
 def _hand_out(answer: Any, batch: list[_Question]) -> None:
     if answer.error_code is not ErrorCode.none:
-        # A client need not know that brokers may not talk to each other.
+        # Clients must not see authorization errors between brokers.
         is_refused = answer.error_code is ErrorCode.cluster_authorization_failed
         _answer_all(batch, ErrorCode.invalid_txn_state if is_refused else answer.error_code)
         return

@@ -61,12 +61,12 @@ if TYPE_CHECKING:
 
     Hosted = HostedShard[TransactionShard]
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
-# Kafka does not number these records, and never compresses them.
+# Kafka gives these records no sequence, and never compresses them.
 _UNNUMBERED: Final = -1
 _UNCOMPRESSED: Final = 0
-# Keeps batches of tombstones far below the size that a topic takes.
+# Keeps batches of tombstones far below the largest batch of a topic.
 EXPIRED_PER_BATCH: Final = 1000
 
 
@@ -101,17 +101,17 @@ class TransactionCoordinator:
             spawn,
             replay=replay_transactions,
             load_buffer_bytes=lambda: config().transaction_state_log_load_buffer_size,
-            # The epoch is in the markers: those of the last one are not sent any more.
+            # The epoch is in the markers: those of the previous one are no longer sent.
             reloads_in_new_epoch=True,
         )
         self._partition_count: int | None = None
         # The reason why there is no topic of transactions is logged once.
-        self.told_of_missing_topic = False
+        self.logged_missing_topic = False
 
     # -- life ----------------------------------------------------------------------------------------------------
 
     def start(self, image: MetadataImage) -> None:
-        """Begin to load what this node leads."""
+        """Start to load the partitions that this node leads."""
         self._follow(image)
 
     def on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
@@ -123,7 +123,7 @@ class TransactionCoordinator:
             self._follow(image)
 
     def close(self) -> None:
-        """Nothing is coordinated here from now on; ends that are not complete go on after the next start."""
+        """Stop coordinating; incomplete ends continue after the next start."""
         self.shards.close()
 
     def _follow(self, image: MetadataImage) -> None:
@@ -155,7 +155,7 @@ class TransactionCoordinator:
     def transactions(self) -> Iterator[Transaction]:
         """Yield all ids that this node coordinates.
 
-        Raises OperationError (COORDINATOR_LOAD_IN_PROGRESS) while some are still loaded.
+        Raises OperationError (COORDINATOR_LOAD_IN_PROGRESS) while some are still being loaded.
         """
         for hosted in self.shards:
             if not hosted.is_active:
@@ -167,7 +167,7 @@ class TransactionCoordinator:
     async def init_producer(
         self, transactional_id: str, timeout_ms: int, expected: ProducerAndEpoch | None
     ) -> ProducerAnswer:
-        """Give a transactional id a producer that fences all earlier ones."""
+        """Return a producer for a transactional id, which fences all earlier ones."""
         try:
             hosted, transaction = self.find(transactional_id)
             if not 0 < timeout_ms <= self._config().transaction_max_timeout_ms:
@@ -196,10 +196,10 @@ class TransactionCoordinator:
         verify_only: bool,
         client_version: int = EPOCH_BUMP_VERSION,
     ) -> dict[TopicPartition, ErrorCode]:
-        """Add partitions to the transaction of a producer, or only tell which ones are in it (KIP-890).
+        """Add partitions to the transaction of a producer, or only verify that they are in it (KIP-890).
 
-        `client_version` is the transaction version of the client that writes; those that name their partitions
-        themselves have 0.
+        `client_version` is the transaction version of the client that writes; 0 for clients that add their
+        partitions themselves.
         """
         producer = ProducerAndEpoch(producer_id, producer_epoch)
         try:
@@ -222,7 +222,7 @@ class TransactionCoordinator:
     async def end(
         self, transactional_id: str, producer: ProducerAndEpoch, *, commit: bool, client_version: int
     ) -> ProducerAnswer:
-        """Commit or abort; answered when the outcome is in the log and cannot change any more."""
+        """Commit or abort; answered when the outcome is in the log and final."""
         try:
             hosted, transaction = self.find(transactional_id)
             if transaction is None:
@@ -241,7 +241,7 @@ class TransactionCoordinator:
     # -- duties --------------------------------------------------------------------------------------------------
 
     async def abort_timed_out(self) -> None:
-        """Abort transactions that are open for longer than their producers asked for."""
+        """Abort transactions that are open for longer than their timeout."""
         event = CheckTimeout(server_version=self._server_version())
         for hosted in self.shards:
             for transaction in list(hosted.shard.transactions.values()) if hosted.is_active else ():
@@ -249,7 +249,7 @@ class TransactionCoordinator:
             await asyncio.sleep(0)
 
     async def expire(self) -> None:
-        """Forget ids that nobody has used for long."""
+        """Remove ids that have expired."""
         event = CheckExpiry(expiration_ms=self._config().transactional_id_expiration_ms)
         for hosted in self.shards:
             due: list[tuple[Transaction, StoreSnapshot]] = []
@@ -269,9 +269,9 @@ class TransactionCoordinator:
         return self._image().features.levels.get(TRANSACTION_VERSION, 0)
 
     def _step(self, hosted: Hosted, transaction: Transaction, event: Event) -> None:
-        self._carry_out(hosted, transaction, transaction.step(event, self._now_ms()))
+        self._execute(hosted, transaction, transaction.step(event, self._now_ms()))
 
-    def _carry_out(self, hosted: Hosted, transaction: Transaction, actions: list[Action]) -> None:
+    def _execute(self, hosted: Hosted, transaction: Transaction, actions: list[Action]) -> None:
         for action in actions:
             match action:
                 case AnswerProducer(reply, answer):
@@ -287,17 +287,17 @@ class TransactionCoordinator:
                 case Forget():
                     hosted.shard.transactions.pop(transaction.transactional_id, None)
                 case StateChanged(old, new):
-                    log.debug("Transactional id %r: %s -> %s", transaction.transactional_id, old.state, new.state)
+                    logger.debug("Transactional id %r: %s -> %s", transaction.transactional_id, old.state, new.state)
 
     def _persist(self, hosted: Hosted, changes: list[tuple[Transaction, StoreSnapshot]]) -> None:
         version = self._server_version()
 
         def done(error_code: ErrorCode) -> None:
             if error_code is ErrorCode.none and not hosted.is_active:
-                # Whoever leads the partition now has read the record, or will.
+                # The leader of the partition has read the record, or will.
                 error_code = ErrorCode.not_coordinator
             if error_code is not ErrorCode.none:
-                log.warning("Cannot store %d transactional ids: %s", len(changes), error_code.name)
+                logger.warning("Cannot store %d transactional ids: %s", len(changes), error_code.name)
             for transaction, action in changes:
                 event = action.done
                 if error_code is not ErrorCode.none:
@@ -308,7 +308,7 @@ class TransactionCoordinator:
             done(ErrorCode.not_coordinator)
             return
         pairs = [transaction_pair(each.transactional_id, action.snapshot, version) for each, action in changes]
-        # As Kafka: what is not stored in time is given up, and the next record of the id takes its place.
+        # As in Kafka: a record that is not stored in time is abandoned, and the next record of the id replaces it.
         self._appender.append_in_time(hosted.partition, pairs, done)
 
     async def _with_producer_id(self, hosted: Hosted, transaction: Transaction, event: NeedsId) -> None:
@@ -317,8 +317,8 @@ class TransactionCoordinator:
         except InvariantError:
             raise
         except Exception as error:
-            # Whatever it is, the producer waits for an answer.
-            log.warning("There is no producer id for %r: %s", transaction.transactional_id, error, exc_info=True)
+            # The producer waits for an answer, whatever the error.
+            logger.warning("There is no producer id for %r: %s", transaction.transactional_id, error, exc_info=True)
             if not isinstance(event, CheckTimeout):
                 unknown = ErrorCode.coordinator_not_available
                 event.reply.resolve(ProducerAnswer(error.error_code if isinstance(error, OperationError) else unknown))

@@ -1,7 +1,7 @@
 """Writes the markers that end transactions into partitions that this node leads (KIP-98, KIP-890).
 
-A marker in `__consumer_offsets` also decides about the offsets that were committed in the transaction: once it is in
-the log, they count or are dropped (KIP-447). A marker that is sent again is written again, which changes nothing.
+A marker in `__consumer_offsets` also ends the transaction for committed offsets: once it is in the log, they become
+valid or are dropped (KIP-447). A repeated marker is written again, which changes nothing.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ if TYPE_CHECKING:
 
     Done = Callable[[ErrorCode], None]
 
-# The sender retries on these; it does not expect to hear of a coordinator of groups.
+# The sender retries on these; it does not expect the errors of a group coordinator.
 _NOT_READY = (ErrorCode.coordinator_load_in_progress, ErrorCode.not_coordinator)
 
 
@@ -82,7 +82,7 @@ class LocalMarkerWriter:
     def _completing(self, marker: TxnMarker, index: int, done: Done) -> Done:
         """Return a callback that ends the transaction for the offsets of a shard as well.
 
-        Raises OperationError if the shard is not here or not loaded.
+        Raises OperationError if this node does not lead the shard or has not loaded it.
         """
         offsets = self._groups.shards.get(index).shard.offsets
 

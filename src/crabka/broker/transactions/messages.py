@@ -1,8 +1,8 @@
-"""What goes into the core of a transaction and what comes out of it: events, actions and answers.
+"""Events, actions and answers of the core of a transaction.
 
-A reply is an opaque token of the shell: it comes in with an event and goes out with its answer. An answer that
-depends on a record waits in `StoreSnapshot`: the shell appends the record and then steps the core with the `done`
-event, which says whether that worked.
+A reply is an opaque token of the shell: it enters with an event and leaves with its answer. An answer that depends on a
+record waits for `StoreSnapshot`: the shell appends the record and then steps the core with the `done` event, which has
+the outcome.
 """
 
 from __future__ import annotations
@@ -21,14 +21,14 @@ Reply: TypeAlias = Any
 
 
 class ProducerAndEpoch(NamedTuple):
-    """A producer as it knows itself."""
+    """A producer by its own id and epoch."""
 
     producer_id: int
     producer_epoch: int
 
 
 class ProducerAnswer(NamedTuple):
-    """What a producer is told; id and epoch only where it gets them."""
+    """The answer to a producer; id and epoch only where it gets new ones."""
 
     error_code: ErrorCode
     producer_id: int = NO_ID
@@ -37,20 +37,20 @@ class ProducerAnswer(NamedTuple):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class InitProducer:
-    """A producer begins, or goes on after an error and says who it was (KIP-360)."""
+    """A producer starts, or recovers after an error and sends its old identity (KIP-360)."""
 
     reply: Reply
     timeout_ms: int
     expected: ProducerAndEpoch | None = None
-    # The transaction version of the cluster: by its rules a transaction of an earlier producer is aborted.
+    # The transaction version of the cluster, by which a transaction of an earlier producer is aborted.
     server_version: int
-    # Given when the core asked for it.
+    # Set when the core requested it.
     new_producer_id: int | None = None
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class AddPartitions:
-    """A producer is about to write to partitions."""
+    """A producer adds partitions before it writes to them."""
 
     reply: Reply
     producer: ProducerAndEpoch
@@ -71,7 +71,7 @@ class EndTransaction:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckTimeout:
-    """Time has passed: a transaction that is open for too long is aborted and its producer fenced."""
+    """Time has passed: abort a transaction after its timeout and fence its producer."""
 
     server_version: int
     new_producer_id: int | None = None
@@ -79,30 +79,30 @@ class CheckTimeout:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class CheckExpiry:
-    """Time has passed: an id that nobody has used for long is forgotten."""
+    """Time has passed: remove an expired id."""
 
     expiration_ms: int
 
 
 @dataclass(frozen=True, slots=True)
 class Resume:
-    """The id was loaded: what its last record began is to be finished."""
+    """The id was loaded: complete what its last record began."""
 
 
 @dataclass(frozen=True, slots=True)
 class MarkersWritten:
-    """All partitions know how the transaction of this producer ended."""
+    """All partitions have the marker of this producer's transaction."""
 
     producer: ProducerAndEpoch
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TransitionStored:
-    """What follows the current snapshot was appended, or not."""
+    """The outcome of the append of the next snapshot."""
 
     target: TransactionSnapshot
     reply: Reply = None
-    # What is told if it was appended; if it was not, the error is told instead.
+    # The answer if it was appended; otherwise the error is the answer.
     answer: ProducerAnswer | None = None
     error_code: ErrorCode = ErrorCode.none
 
@@ -112,13 +112,13 @@ Event: TypeAlias = NeedsId | AddPartitions | CheckExpiry | Resume | MarkersWritt
 
 
 def failed(done: TransitionStored, error_code: ErrorCode) -> TransitionStored:
-    """Return the event that tells of an append that did not work."""
+    """Return the event of a failed append."""
     return replace(done, error_code=error_code)
 
 
 @dataclass(frozen=True, slots=True)
 class AnswerProducer:
-    """Tell whoever holds the reply."""
+    """Answer a request."""
 
     reply: Reply
     answer: ProducerAnswer
@@ -134,33 +134,33 @@ class StoreSnapshot:
 
 @dataclass(frozen=True, slots=True)
 class NeedProducerId:
-    """Nothing happened yet: step again with this event and a fresh producer id in it."""
+    """Nothing changed: step again with this event and a new producer id in it."""
 
     event: NeedsId
 
 
 @dataclass(frozen=True, slots=True)
 class SendMarkers:
-    """Tell all partitions how the transaction ended, however long it takes, then step with `MarkersWritten`."""
+    """Write the markers to all partitions, with retries, then step with `MarkersWritten`."""
 
     snapshot: TransactionSnapshot
 
 
 @dataclass(frozen=True, slots=True)
 class RetryCompletion:
-    """The last record could not be appended: step with this event again after a pause."""
+    """The last record could not be appended: step again with this event after a pause."""
 
     event: MarkersWritten
 
 
 @dataclass(frozen=True, slots=True)
 class Forget:
-    """The id is gone."""
+    """The id was removed."""
 
 
 @dataclass(frozen=True, slots=True)
 class StateChanged:
-    """For the node's log."""
+    """A change of state, for the node's log."""
 
     old: TransactionSnapshot
     new: TransactionSnapshot

@@ -1,6 +1,6 @@
-"""What the transaction coordinator needs of the partitions that take part: their end-of-transaction markers.
+"""The port of the transaction coordinator to the partitions of a transaction: end-of-transaction markers.
 
-Whoever implements the port knows where the partitions are led; the coordinator does not.
+Implementations know the leaders of the partitions; the coordinator does not.
 """
 
 from __future__ import annotations
@@ -32,5 +32,5 @@ class MarkerWriter(Protocol):
     """Writes markers, on this node or on others."""
 
     async def write(self, markers: Sequence[TxnMarker]) -> list[dict[TopicPartition, ErrorCode]]:
-        """Write markers and return, for each of them, what became of it in every one of its partitions."""
+        """Write markers and return for each the outcome in all of its partitions."""
         ...

@@ -1,6 +1,6 @@
-"""Records of `__transaction_state`: a transactional id as key, its snapshot as value, a tombstone when it is gone.
+"""Records of `__transaction_state`: a transactional id as key, its snapshot as value, a tombstone when it is removed.
 
-Values have version 1 (flexible) from transaction version 1 on; before that version 0, which keeps less.
+Values have version 1 (flexible) from transaction version 1 on; before that version 0, which has fewer fields.
 """
 
 from __future__ import annotations
@@ -62,7 +62,7 @@ def transaction_pair(transactional_id: str, snapshot: TransactionSnapshot, trans
 
 
 def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
-    """Return partition indexes by topic, in the order in which they come."""
+    """Return partition indexes by topic, in the given order."""
     topics: dict[str, list[int]] = {}
     for topic, index in partitions:
         topics.setdefault(topic, []).append(index)
@@ -70,7 +70,7 @@ def by_topic(partitions: Iterable[TopicPartition]) -> dict[str, list[int]]:
 
 
 def decode_transaction(key: bytes, value: bytes | None) -> tuple[str, TransactionSnapshot | None] | None:
-    """Return what a record says of which id; None for a kind of record that Kafka 4.3 does not know.
+    """Return the id and snapshot of a record; None for a kind of record that Kafka 4.3 does not know.
 
     Raises WireError if the bytes are malformed.
     """

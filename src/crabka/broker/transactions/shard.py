@@ -1,4 +1,4 @@
-"""The transactional ids of one partition of `__transaction_state`: what its records say."""
+"""The transactional ids of one partition of `__transaction_state`: the state after a replay of its records."""
 
 from __future__ import annotations
 
@@ -14,7 +14,7 @@ if TYPE_CHECKING:
     from crabka.broker.transactions.state import TransactionSnapshot
     from crabka.records.header import BatchHeader
 
-log = logging.getLogger(__name__)
+logger = logging.getLogger(__name__)
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 
@@ -28,7 +28,7 @@ class TransactionShard:
         self.transactions: dict[str, Transaction] = {}
 
     def replay(self, transactional_id: str, snapshot: TransactionSnapshot | None) -> None:
-        """Take over a record of the log; the last one of an id counts."""
+        """Apply a record of the log; the last one of an id is valid."""
         if snapshot is None:
             self.transactions.pop(transactional_id, None)
         else:
@@ -36,7 +36,7 @@ class TransactionShard:
 
 
 def replay_transactions(shard: TransactionShard, batch: memoryview, header: BatchHeader, _now_ms: int) -> int:
-    """Take over one batch; return how many records it holds."""
+    """Apply one batch; return its number of records."""
     if header.is_control:
         return 1
     records = decode_records(batch, header)
@@ -46,11 +46,11 @@ def replay_transactions(shard: TransactionShard, batch: memoryview, header: Batc
         try:
             stored = decode_transaction(record.key, record.value)
         except WireError as error:
-            # One id may be lost, not all of the partition.
-            log.warning("The record at offset %d of %s cannot be read: %s", record.offset, TRANSACTIONS_TOPIC, error)
+            # One id may be lost, not the whole partition.
+            logger.warning("The record at offset %d of %s cannot be read: %s", record.offset, TRANSACTIONS_TOPIC, error)
             continue
         if stored is None:
-            log.warning("The record at offset %d of %s is of an unknown kind", record.offset, TRANSACTIONS_TOPIC)
+            logger.warning("The record at offset %d of %s is of an unknown kind", record.offset, TRANSACTIONS_TOPIC)
         else:
             shard.replay(*stored)
     return len(records)

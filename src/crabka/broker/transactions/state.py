@@ -1,7 +1,7 @@
-"""What is known of a transactional id: its producer, the state of its transaction, and which states follow which.
+"""The state of a transactional id: its producer, the state of its transaction, and the legal transitions.
 
-A `TransactionSnapshot` is a value as it is stored in `__transaction_state`; it is never changed, only followed by
-another. Knows nothing of requests, of logs or of time.
+A `TransactionSnapshot` is the stored form in `__transaction_state`; it is immutable and replaced by the next one. Knows
+nothing of requests, logs or time.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ EPOCH_BUMP_VERSION: Final = 2
 
 
 class TransactionState(Enum):
-    """States by the names that clients see."""
+    """The states, by the names that clients see."""
 
     EMPTY = "Empty"
     ONGOING = "Ongoing"
@@ -37,7 +37,7 @@ class TransactionState(Enum):
 
 
 _S = TransactionState
-# In the order of the numbers that Kafka stores.
+# In the order of Kafka's stored numbers.
 STORED_STATES: Final = tuple(_S)
 ENDED: Final = frozenset({_S.EMPTY, _S.COMPLETE_COMMIT, _S.COMPLETE_ABORT})
 ENDING: Final = frozenset({_S.PREPARE_COMMIT, _S.PREPARE_ABORT})
@@ -47,7 +47,7 @@ LEGAL_PREDECESSORS: Final[dict[TransactionState, frozenset[TransactionState]]] =
     _S.EMPTY: ENDED,
     _S.ONGOING: ENDED | {_S.ONGOING},
     _S.PREPARE_COMMIT: frozenset({_S.ONGOING}),
-    # Without partitions a transaction can be aborted before it began (KIP-890).
+    # A transaction without partitions can be aborted before it began (KIP-890).
     _S.PREPARE_ABORT: ENDED | {_S.ONGOING},
     _S.COMPLETE_COMMIT: frozenset({_S.PREPARE_COMMIT}),
     _S.COMPLETE_ABORT: frozenset({_S.PREPARE_ABORT}),
@@ -61,12 +61,12 @@ class TransactionSnapshot:
     """A transactional id at one moment."""
 
     producer_id: int
-    # The id before the last change: an end that is sent again after the id was replaced still names this one.
+    # The id before the last change: a repeated end still names this one after the id was replaced.
     previous_producer_id: int = NO_ID
     # The id that replaces `producer_id` when the transaction is complete, because its epochs are used up.
     next_producer_id: int = NO_ID
     producer_epoch: int = NO_PRODUCER_EPOCH
-    # Not stored. An init that is sent again is recognised by it (KIP-360).
+    # Not stored. Detects a repeated init (KIP-360).
     last_producer_epoch: int = NO_PRODUCER_EPOCH
     timeout_ms: int
     state: TransactionState = TransactionState.EMPTY
@@ -78,12 +78,12 @@ class TransactionSnapshot:
 
     @property
     def is_ending(self) -> bool:
-        """Return whether the outcome is decided but not yet told to all partitions."""
+        """Return whether the outcome is decided but has not reached all partitions."""
         return self.state in ENDING
 
     @property
     def is_epoch_exhausted(self) -> bool:
-        """Return whether the next epoch is the last one, which is left to whoever has to fence this producer."""
+        """Return whether the next epoch is the last one, which is reserved to fence this producer."""
         return is_epoch_exhausted(self.producer_epoch)
 
     @property
@@ -92,7 +92,7 @@ class TransactionSnapshot:
         return self.client_transaction_version >= EPOCH_BUMP_VERSION
 
     def follow(self, state: TransactionState, **changes: Any) -> TransactionSnapshot:
-        """Return what comes after this. Raises InvariantError if such a state must not follow."""
+        """Return the next snapshot. Raises InvariantError if its state must not follow."""
         require(self.state in LEGAL_PREDECESSORS[state], f"{state.value} must not follow {self.state.value}")
         return replace(self, state=state, previous_producer_id=self.producer_id, **changes)
 

@@ -1,8 +1,8 @@
 """The core of one transactional id: `step(event, now_ms) -> actions`.
 
-One change is under way at a time: from the moment that its record is to be appended until the append is done, and
-from a decided outcome until all partitions know it, everybody else is told CONCURRENT_TRANSACTIONS. The current
-snapshot is always one that is in the log, so an append that fails leaves nothing behind.
+One change is in progress at a time: from the append of its record to the outcome, and from a decided outcome until all
+partitions have it, other requests get CONCURRENT_TRANSACTIONS. The current snapshot is always in the log, so a failed
+append needs no cleanup.
 """
 
 from __future__ import annotations
@@ -58,7 +58,7 @@ _DONE = ProducerAnswer(ErrorCode.none)
 
 
 class Transaction:
-    """A transactional id with its current snapshot and the one that is on its way into the log."""
+    """A transactional id with its current snapshot and the one that is being appended."""
 
     __slots__ = ("current", "pending", "transactional_id")
 
@@ -69,7 +69,7 @@ class Transaction:
 
     @property
     def is_busy(self) -> bool:
-        """Return whether a change is under way."""
+        """Return whether a change is in progress."""
         return self.pending is not None or self.current.is_ending
 
     def verify(self, producer: ProducerAndEpoch, partitions: Collection[TopicPartition]) -> dict[TopicPartition, bool]:
@@ -80,7 +80,7 @@ class Transaction:
         return {each: each in self.current.partitions for each in partitions}
 
     def step(self, event: Event, now_ms: int) -> list[Action]:
-        """Take one event; return what is to be done."""
+        """Process an event; return the actions that follow."""
         match event:
             case InitProducer() | EndTransaction() | CheckTimeout():
                 try:
@@ -116,7 +116,7 @@ class Transaction:
         self._require_idle()
         check_expected(self.current, event.expected)
         if self.current.state is _S.ONGOING:
-            # The transaction of an earlier producer goes first; this one comes back for its epoch.
+            # The transaction of an earlier producer is aborted first; this one retries for its epoch.
             target = fenced(self.current, event.server_version, event.new_producer_id, now_ms)
             return self._persist(target, event.reply, _CONCURRENT)
         target = with_next_epoch(self.current, event, now_ms)
@@ -135,7 +135,7 @@ class Transaction:
 
     def _end(self, event: EndTransaction, now_ms: int) -> list[Action]:
         if event.client_version < EPOCH_BUMP_VERSION:
-            # Such clients are told first that they are fenced.
+            # Such clients get the fencing error first.
             check_producer(self.current, event.producer)
         self._require_idle()
         target = ended_by_client(self.current, event, now_ms)
@@ -171,7 +171,7 @@ class Transaction:
         current = self.current
         is_current = producer == (current.producer_id, current.producer_epoch)
         if not (current.is_ending and is_current) or self.pending is not None:
-            # Somebody else was faster.
+            # Another change was faster.
             return []
         return self._persist(completed(current, now_ms))
 
@@ -184,7 +184,7 @@ class Transaction:
         return [StoreSnapshot(target, TransitionStored(target=target, reply=reply, answer=answer))]
 
     def _stored(self, event: TransitionStored, now_ms: int) -> list[Action]:
-        require(self.pending is event.target, f"{self.transactional_id}: a change was stored that nobody waits for")
+        require(self.pending is event.target, f"{self.transactional_id}: a change was stored that is not in progress")
         self.pending = None
         if event.error_code is not ErrorCode.none:
             return self._not_stored(event)
@@ -200,7 +200,7 @@ class Transaction:
         if not self.current.is_ending:
             return []
         if not self.current.partitions:
-            # Nobody has to be told.
+            # No request waits for an answer.
             return self._persist(completed(self.current, now_ms))
         return [SendMarkers(self.current)]
 

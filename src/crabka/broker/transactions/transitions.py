@@ -1,6 +1,6 @@
-"""Which snapshot follows which request, and which requests are refused: KIP-98, KIP-360 and KIP-890.
+"""The next snapshot after each request, and refused requests: KIP-98, KIP-360 and KIP-890.
 
-All functions are pure. A refusal is an OperationError with the code that the newest clients are told.
+All functions are pure. A refusal is an OperationError with the code for the newest clients.
 """
 
 from __future__ import annotations
@@ -32,11 +32,11 @@ _OUTCOMES: Final = {_S.COMPLETE_COMMIT: True, _S.COMPLETE_ABORT: False}
 
 
 class ProducerIdMissing(Exception):  # noqa: N818 - a question, no error
-    """The request can be decided only with a fresh producer id at hand."""
+    """The request needs a new producer id."""
 
 
 def new_snapshot(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionSnapshot:
-    """Return an id that nobody has used: its first producer gets epoch 0."""
+    """Return a new id: its first producer gets epoch 0."""
     return TransactionSnapshot(producer_id=producer_id, timeout_ms=timeout_ms, last_update_timestamp_ms=now_ms)
 
 
@@ -44,11 +44,11 @@ def new_snapshot(producer_id: int, timeout_ms: int, now_ms: int) -> TransactionS
 
 
 def check_expected(current: TransactionSnapshot, expected: ProducerAndEpoch | None) -> None:
-    """Refuse a producer that says it was one which this id does not know (any more)."""
+    """Refuse a producer with an old identity that this id does not know (any more)."""
     if expected is None or current.producer_epoch == NO_PRODUCER_EPOCH:
         return
     is_current = expected.producer_id == current.producer_id
-    # Its id was replaced, and it did not hear of that.
+    # Its id was replaced, and the answer was lost.
     was_replaced = expected.producer_id == current.previous_producer_id and is_epoch_exhausted(expected.producer_epoch)
     if not (is_current or was_replaced):
         raise OperationError(ErrorCode.producer_fenced)
@@ -62,7 +62,7 @@ def with_next_epoch(current: TransactionSnapshot, event: InitProducer, now_ms: i
     expected = event.expected
     producer_id, epoch, last_epoch = current.producer_id, current.producer_epoch, NO_PRODUCER_EPOCH
     if expected is not None and expected.producer_epoch == current.last_producer_epoch != current.producer_epoch:
-        # A request that was answered already: a newer producer would have set the last epoch to none.
+        # A repeated request: a newer producer would have set the last epoch to none.
         last_epoch = current.last_producer_epoch
     elif expected is not None and epoch not in (NO_PRODUCER_EPOCH, expected.producer_epoch):
         raise OperationError(ErrorCode.producer_fenced)
@@ -96,7 +96,7 @@ def check_producer(current: TransactionSnapshot, producer: ProducerAndEpoch) -> 
 
 
 def has_partitions(current: TransactionSnapshot, partitions: Collection[TopicPartition]) -> bool:
-    """Return whether an open transaction knows all of these already."""
+    """Return whether an open transaction contains all of these."""
     return current.state is _S.ONGOING and all(each in current.partitions for each in partitions)
 
 
@@ -140,7 +140,7 @@ def _ended_with_bump(current: TransactionSnapshot, event: EndTransaction, now_ms
     )
     if current.producer_id != producer_id and not replaced:
         raise OperationError(ErrorCode.invalid_producer_id_mapping)
-    # With the epoch before the current one a client repeats the end; with the current one it ends what comes next.
+    # With the previous epoch a client repeats the end; with the current one it ends the next transaction.
     repeats = current.state in _OUTCOMES and (replaced or current.producer_epoch == epoch + 1)
     if not repeats and epoch != current.producer_epoch:
         raise OperationError(ErrorCode.producer_fenced)
@@ -163,7 +163,7 @@ def _prepared(current: TransactionSnapshot, event: EndTransaction, now_ms: int) 
 def _bumped(
     current: TransactionSnapshot, state: TransactionState, version: int, new_producer_id: int | None, now_ms: int
 ) -> TransactionSnapshot:
-    """Return an end whose markers carry the next epoch, so that no batch of before can follow them."""
+    """Return an end whose markers have the next epoch, so that no earlier batch can follow them."""
     began = current.state is _S.ONGOING
     return current.follow(
         state,
@@ -179,7 +179,7 @@ def _bumped(
 def fenced(
     current: TransactionSnapshot, server_version: int, new_producer_id: int | None, now_ms: int
 ) -> TransactionSnapshot:
-    """Return an open transaction that is aborted without its producer, which cannot go on with its epoch.
+    """Return an open transaction that is aborted without its producer, which is fenced.
 
     Raises ProducerIdMissing as `ended_by_client`.
     """
@@ -195,7 +195,7 @@ def fenced(
 
 
 def completed(current: TransactionSnapshot, now_ms: int) -> TransactionSnapshot:
-    """Return an ended transaction whose markers are all written; a new producer id counts from now on."""
+    """Return an ended transaction with all markers written; a new producer id is valid from now on."""
     is_replaced = current.bumps_epoch and current.next_producer_id != NO_ID
     return current.follow(
         _S.COMPLETE_COMMIT if current.state is _S.PREPARE_COMMIT else _S.COMPLETE_ABORT,

@@ -1,7 +1,8 @@
 """Asks the transaction coordinator whether partitions belong to an open transaction (KIP-890).
 
-Old clients add partitions themselves, and the coordinator only confirms it; clients that bump their epoch with every
-transaction leave the adding to the first write. `log.producers.verification` has the state that a log keeps meanwhile.
+Old clients add partitions themselves, and the coordinator only verifies that; for clients that bump their epoch with
+every transaction the first write adds the partition. `log.producers.verification` has the state
+of a log meanwhile.
 """
 
 from __future__ import annotations
@@ -21,7 +22,7 @@ if TYPE_CHECKING:
     from crabka.broker.context import BrokerContext
     from crabka.broker.partition.partition import Partition
 
-# The guard of a batch, None if its transaction is open in the partition already, or why it must not enter.
+# The guard of a batch, None if its transaction is open in the partition already, or the error.
 Verdict: TypeAlias = Verification | OperationError | None
 
 # First versions of the requests whose clients know TRANSACTION_ABORTABLE, and that add their partitions implicitly.
@@ -40,7 +41,7 @@ _COORDINATOR_AWAY: Final = frozenset(
 
 
 class PartitionAdder(Protocol):
-    """What is asked of the coordinator."""
+    """A question to the coordinator."""
 
     async def add_partitions(
         self,
@@ -51,14 +52,14 @@ class PartitionAdder(Protocol):
         *,
         verify_only: bool,
     ) -> dict[TopicPartition, ErrorCode]:
-        """Add partitions to the open transaction, or only confirm that they belong to it."""
+        """Add partitions to the open transaction, or only verify that they belong to it."""
         ...
 
 
 class VerificationMode(Enum):
     """What a client expects of its first write to a partition in a transaction."""
 
-    VERIFY_OLD_ERRORS = "verify, tell in old errors"
+    VERIFY_OLD_ERRORS = "verify, with old errors"
     VERIFY = "verify"
     ADD = "add"
 
@@ -78,14 +79,14 @@ class VerificationMode(Enum):
     def asks_coordinator(self, *, verifies: bool) -> bool:
         """Return whether a first write needs the coordinator, given `transaction.partition.verification.enable`.
 
-        Without it a check is left out, but not the adding: a partition that is not added gets no marker, and its last
-        stable offset stands still for ever.
+        Without it the check is skipped, but not the adding: a partition that is not added gets no marker, and its last
+        stable offset never advances.
         """
         return verifies or self is VerificationMode.ADD
 
 
 class TransactionalProducer(NamedTuple):
-    """Who writes."""
+    """The producer that writes."""
 
     transactional_id: str
     producer_id: int
@@ -97,7 +98,7 @@ def begin_verification(
 ) -> Verification | None:
     """Return the guard of a batch, None if its transaction is open in the partition already.
 
-    Raises OperationError if the partition is not led here or the producer is fenced.
+    Raises OperationError if this node does not lead the partition or the producer is fenced.
     """
     partition.require_leader()
     return partition.log.producer_state.begin_verification(
@@ -115,7 +116,7 @@ async def ask_coordinator(
     partitions: Collection[TopicPartition],
     mode: VerificationMode,
 ) -> dict[TopicPartition, ErrorCode]:
-    """Return what is wrong with each partition, in errors that the client of a write knows; no entry if nothing is."""
+    """Return the errors of partitions, in codes that the client of a write knows."""
     answer = await adder.add_partitions(*producer, partitions, verify_only=mode is not VerificationMode.ADD)
     return {place: _for_writer(code, mode) for place, code in answer.items() if code is not ErrorCode.none}
 
@@ -143,7 +144,7 @@ def produce_error(error_code: ErrorCode, mode: VerificationMode) -> OperationErr
 
 
 class ProduceVerification:
-    """The verification of batches that one produce request brings to some partitions."""
+    """The verification of the batches of one produce request."""
 
     def __init__(self, context: BrokerContext, producer: TransactionalProducer, version: int) -> None:
         self._context = context
@@ -151,9 +152,9 @@ class ProduceVerification:
         self._mode = VerificationMode.of_version(version, PRODUCE_VERSIONS)
 
     async def run(self, sequences: Mapping[Partition, int]) -> dict[Partition, Verdict]:
-        """Return the verdict on the batch of every partition, given the first sequences of the batches.
+        """Return the result for the batch of every partition, given the first sequences of the batches.
 
-        The last transaction of a client that bumps its epoch may be ending still: it is waited for a little.
+        The last transaction of a client that bumps its epoch may not have ended yet: it gets a short time.
         """
         config, clock = self._context.config, self._context.runtime.clock
         deadline_ms = clock.monotonic_ms() + config.add_partitions_to_txn_retry_backoff_max_ms

@@ -1,4 +1,4 @@
-"""What admin calls take and return."""
+"""Arguments and results of admin calls."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ from crabka.clients.cluster.metadata import BrokerEndpoint
 
 
 class ResourceType(enum.IntEnum):
-    """What a config belongs to."""
+    """The kind of the owner of a config."""
 
     TOPIC = 2
     BROKER = 4
@@ -22,7 +22,7 @@ class ResourceType(enum.IntEnum):
 
 
 class ConfigOperation(enum.IntEnum):
-    """What IncrementalAlterConfigs does with a key (KIP-339)."""
+    """The operation of IncrementalAlterConfigs on a key (KIP-339)."""
 
     SET = 0
     DELETE = 1
@@ -46,7 +46,7 @@ class ConfigChange(NamedTuple):
 
 
 class ConfigValue(NamedTuple):
-    """A config as a broker describes it; `source` 5 is the default."""
+    """A config with its source; `source` 5 is the default."""
 
     name: str
     value: str | None
@@ -60,7 +60,7 @@ class ConfigValue(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class NewTopic:
-    """A topic to create; -1 takes the broker's default. Assignments: partition -> brokers, instead of counts."""
+    """A topic to create; -1 means the broker's default. Assignments: partition -> brokers, instead of counts."""
 
     name: str
     partition_count: int = -1
@@ -70,7 +70,7 @@ class NewTopic:
 
 
 class CreatedTopic(NamedTuple):
-    """A topic that was created, as far as the broker tells."""
+    """A created topic, with the fields that the broker returns."""
 
     name: str
     topic_id: uuid.UUID
@@ -79,13 +79,13 @@ class CreatedTopic(NamedTuple):
 
 
 class ClusterDescription(NamedTuple):
-    """Brokers and controller of a cluster; or all its controllers, if they were asked."""
+    """Brokers and controller of a cluster; or its controllers, if the client is connected to them."""
 
     cluster_id: str
     controller_id: int
     brokers: tuple[BrokerEndpoint, ...]
     fenced: frozenset[int] = frozenset()
-    """Those of the brokers that are fenced; told only if asked for."""
+    """The fenced brokers; only if they are requested."""
 
 
 class ReplicaInfo(NamedTuple):
@@ -97,7 +97,7 @@ class ReplicaInfo(NamedTuple):
 
 
 class LogDirDescription(NamedTuple):
-    """A log dir of a broker; total and usable bytes are -1 where the broker does not tell."""
+    """A log dir of a broker; total and usable bytes are -1 if the broker does not return them."""
 
     path: str
     replicas: Mapping[tuple[str, int], ReplicaInfo]
@@ -108,7 +108,7 @@ class LogDirDescription(NamedTuple):
 
 
 class ActiveProducer(NamedTuple):
-    """A producer that a partition remembers."""
+    """A producer in the state of a partition."""
 
     producer_id: int
     producer_epoch: int
@@ -119,7 +119,7 @@ class ActiveProducer(NamedTuple):
 
 
 class FeatureRange(NamedTuple):
-    """Versions of a feature: what the broker supports and what the cluster has finalized (-1: nothing)."""
+    """Versions of a feature: the supported range of the broker and the finalized level of the cluster (-1: none)."""
 
     min_supported: int
     max_supported: int

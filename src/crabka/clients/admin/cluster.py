@@ -31,9 +31,9 @@ class ClusterAdmin:
     async def describe(
         self, *, include_fenced: bool = False, endpoint_type: EndpointType | None = None
     ) -> ClusterDescription:
-        """Return id, active controller and brokers; fenced brokers too if asked (KIP-1073). Raises OperationError.
+        """Return id, active controller and brokers; fenced brokers too if requested (KIP-1073). Raises OperationError.
 
-        The endpoint type is that of the nodes that are asked: controllers tell of controllers.
+        The endpoint type is that of the node that answers: controllers return controllers.
         """
         wanted = endpoint_type or self._cluster.endpoint_type
 
@@ -51,7 +51,7 @@ class ClusterAdmin:
         return ClusterDescription(response.cluster_id, response.controller_id, nodes, fenced)
 
     async def unregister_broker(self, broker_id: int) -> None:
-        """Make the cluster forget a broker that will not come back. Raises OperationError."""
+        """Remove the registration of a broker that will not come back. Raises OperationError."""
         response = await self._ask(ApiKey.UNREGISTER_BROKER, lambda types: types.message(broker_id=broker_id))
         check(response, f"broker {broker_id}")
 
@@ -78,9 +78,9 @@ class ClusterAdmin:
     async def add_raft_voter(
         self, voter_id: int, directory_id: UUID, endpoints: Sequence[VoterEndpoint], *, cluster_id: str | None = None
     ) -> None:
-        """Make a controller that runs and has caught up a voter (KIP-853). Raises OperationError.
+        """Make a running controller that has caught up a voter (KIP-853). Raises OperationError.
 
-        request_timed_out says that it has not caught up or that another change is under way.
+        request_timed_out means that it has not caught up or that another change is in progress.
         """
 
         def build(types: MessageTypes) -> Any:
@@ -97,7 +97,7 @@ class ClusterAdmin:
         check(await self._ask(ApiKey.ADD_RAFT_VOTER, build), f"voter {voter_id}")
 
     async def remove_raft_voter(self, voter_id: int, directory_id: UUID, *, cluster_id: str | None = None) -> None:
-        """Take a voter out of the quorum; id and directory id must both be its own (KIP-853). Raises OperationError."""
+        """Remove a voter from the quorum; id and directory id must both match (KIP-853). Raises OperationError."""
 
         def build(types: MessageTypes) -> Any:
             return types.message(cluster_id=cluster_id, voter_id=voter_id, voter_directory_id=directory_id)

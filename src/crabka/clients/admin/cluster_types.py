@@ -1,4 +1,4 @@
-"""What admin calls about nodes, the metadata quorum and replicas take and return."""
+"""Arguments and results of admin calls about nodes, the metadata quorum and replicas."""
 
 from __future__ import annotations
 
@@ -13,14 +13,14 @@ METADATA_TOPIC = "__cluster_metadata"
 
 
 class ElectionKind(enum.IntEnum):
-    """Who may be elected: the first replica, or any that is left, which may lose records (KIP-460)."""
+    """Eligible replicas: the preferred one, or any live one, which may lose records (KIP-460)."""
 
     PREFERRED = 0
     UNCLEAN = 1
 
 
 class QuorumReplica(NamedTuple):
-    """A copy of the metadata log as its leader sees it; times are -1 where it does not know."""
+    """A replica of the metadata log as its leader sees it; unknown times are -1."""
 
     node_id: int
     directory_id: uuid.UUID
@@ -30,7 +30,7 @@ class QuorumReplica(NamedTuple):
 
 
 class DescribedQuorum(NamedTuple):
-    """The metadata quorum: its leader, voters, observers, and where its controllers are reached."""
+    """The metadata quorum: its leader, voters, observers, and the endpoints of its controllers."""
 
     leader_id: int
     leader_epoch: int
@@ -41,12 +41,12 @@ class DescribedQuorum(NamedTuple):
 
     @property
     def leader(self) -> QuorumReplica | None:
-        """The replica that leads, None if the answer does not list it."""
+        """The leader, None if the response does not list it."""
         return next((each for each in (*self.voters, *self.observers) if each.node_id == self.leader_id), None)
 
 
 class ReplicaMove(NamedTuple):
-    """A partition whose replicas are changing: all of them now, those that come, those that go."""
+    """A reassignment: all current replicas, those to add, and those to remove."""
 
     replicas: tuple[int, ...]
     adding: tuple[int, ...]
@@ -54,5 +54,5 @@ class ReplicaMove(NamedTuple):
 
     @property
     def target(self) -> tuple[int, ...]:
-        """The replicas when it is done."""
+        """The replicas after the reassignment."""
         return tuple(replica for replica in self.replicas if replica not in self.removing)

@@ -1,4 +1,4 @@
-"""What calls about groups return, and the assignment that classic members carry as opaque bytes."""
+"""Results of calls about groups, and the assignment in the opaque bytes of classic members."""
 
 from __future__ import annotations
 
@@ -15,7 +15,7 @@ _VERSION_BYTES = 2
 
 
 class GroupListing(NamedTuple):
-    """A group in a list; state and type are empty where the broker is too old to tell."""
+    """A group in a list; state and type are empty if the broker is too old to return them."""
 
     group_id: str
     protocol_type: str
@@ -26,7 +26,7 @@ class GroupListing(NamedTuple):
 class GroupMember(NamedTuple):
     """A member of a group. The assignment is None if it is not of the consumer protocol (Kafka Connect's, for one).
 
-    The target assignment (what the coordinator wants it to own) and the epoch exist only with KIP-848.
+    The target assignment and the epoch exist only with KIP-848.
     """
 
     member_id: str
@@ -53,7 +53,7 @@ class GroupDescription(NamedTuple):
 
 
 class GroupOffset(NamedTuple):
-    """What a group has committed for a partition."""
+    """The committed offset of a group for a partition."""
 
     offset: int
     leader_epoch: int
@@ -61,7 +61,7 @@ class GroupOffset(NamedTuple):
 
 
 def decode_assignment_untrusted(data: bytes) -> tuple[TopicPartition, ...] | None:
-    """Return the partitions in a classic member's assignment, sorted; None if the bytes are something else.
+    """Return the partitions in a classic member's assignment, sorted; None if the bytes have another format.
 
     version int16 | ConsumerProtocolAssignment. All versions begin with the same fields, later ones are ignored.
     """

@@ -1,7 +1,7 @@
-"""Administration of groups: list, describe, offsets, delete. The part of `Admin` that talks to group coordinators.
+"""Administration of groups: list, describe, offsets, delete. Requests go to group coordinators.
 
-Groups of the classic protocol and of KIP-848 are described alike: a broker that knows ConsumerGroupDescribe is asked
-that first, and DescribeGroups if the group is not one of these, as Kafka's own tools do.
+Groups of the classic protocol and of KIP-848 have the same description: a broker that supports ConsumerGroupDescribe
+gets that request first, and DescribeGroups if the group is of another type, as from Kafka's own tools.
 """
 
 from __future__ import annotations
@@ -35,7 +35,7 @@ from crabka.protocol.error_codes import ErrorCode
 
 NO_GENERATION: Final = -1
 NO_OFFSET: Final = -1
-# Up to version 9 topics are named; ids, which came with version 10, would hide what is committed for deleted topics.
+# Up to version 9 topics have names; the ids of version 10 would hide offsets of deleted topics.
 _LAST_VERSION_WITH_NAMES: Final = 9
 _FIRST_VERSION_OF_MANY_GROUPS: Final = 8
 _DEAD: Final = "Dead"
@@ -49,7 +49,7 @@ class GroupAdmin:
         self._timeout_ms = requests.timeout_ms
 
     async def list(self, *, states: Sequence[str] = (), types: Sequence[str] = ()) -> Sequence[GroupListing]:
-        """Return the groups of all brokers by name, only those of some states and types if given."""
+        """Return the groups of all brokers by name, filtered by states and types if given."""
         brokers = (await self._cluster.refresh(())).brokers
 
         async def ask(node_id: int) -> list[GroupListing]:
@@ -127,10 +127,10 @@ class GroupAdmin:
     async def list_offsets(
         self, group_id: str, partitions: Iterable[TopicPartition] | None = None, *, require_stable: bool = False
     ) -> dict[TopicPartition, GroupOffset]:
-        """Return all that a group has committed, or that for some partitions; nothing for a group that is none.
+        """Return the committed offsets of a group, for all or some partitions; empty for an unknown group.
 
-        With `require_stable` it waits for what transactions commit (KIP-447): brokers may take in the offsets of one
-        that has ended a while later. Raises OperationError, with unstable_offset_commit if that takes too long.
+        With `require_stable` it waits for offsets of transactions (KIP-447), which become valid shortly after the
+        transaction has ended. Raises OperationError, with unstable_offset_commit if that takes too long.
         """
         asked = None if partitions is None else by_topic(partitions)
 
@@ -151,7 +151,7 @@ class GroupAdmin:
             response = await connection.request(
                 ApiKey.OFFSET_FETCH, build, self._timeout_ms, max_version=_LAST_VERSION_WITH_NAMES
             )
-            # Up to version 7 the answer is about one group.
+            # Up to version 7 the response has one group.
             group = response.groups[0] if hasattr(response, "groups") else response
             _check(group.error_code, f"offsets of group {group_id}")
             found: dict[TopicPartition, GroupOffset] = {}
@@ -169,7 +169,7 @@ class GroupAdmin:
         return await retry_passing(self._cluster, attempt, self._timeout_ms, passing)
 
     async def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
-        """Commit offsets for a group without members, which is made if it does not exist.
+        """Commit offsets for a group without members, which is created if it does not exist.
 
         Raises OperationError, with unknown_member_id if the group has members.
         """
@@ -208,7 +208,7 @@ class GroupAdmin:
         await ask_coordinator(self._cluster, group_id, ask, self._timeout_ms)
 
     async def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget what a group has committed for partitions (KIP-496).
+        """Delete committed offsets of a group (KIP-496).
 
         Raises OperationError (group_subscribed_to_topic, group_id_not_found, ...).
         """

@@ -1,4 +1,4 @@
-"""Administration of log dirs: what lies in them, and moves of replicas between those of one broker (KIP-113)."""
+"""Administration of log dirs: their replicas, and moves of replicas between log dirs of one broker (KIP-113)."""
 
 from __future__ import annotations
 
@@ -15,14 +15,14 @@ from crabka.protocol.error_codes import ErrorCode
 
 
 class LogDirAdmin:
-    """Calls that only the broker can answer that has the log dirs."""
+    """Calls to the broker that has the log dirs."""
 
     def __init__(self, requests: AdminRequests) -> None:
         self._cluster = requests.cluster
         self._timeout_ms = requests.timeout_ms
 
     async def describe(self, node_id: int, *, include_failed: bool = False) -> list[LogDirDescription]:
-        """Return the log dirs of a broker with the replicas in them; those that failed only on demand.
+        """Return the log dirs of a broker with the replicas in them; failed ones only on request.
 
         Raises OperationError.
         """
@@ -36,11 +36,11 @@ class LogDirAdmin:
         ]
 
     async def move_replicas(self, node_id: int, targets: Mapping[TopicPartition, str]) -> None:
-        """Begin to move replicas of a broker to other log dirs of it; `describe` shows how far they are.
+        """Start to move replicas to other log dirs of the same broker; `describe` shows the progress.
 
-        A move to where a replica lies cancels another one. All partitions are tried; the first error is raised.
+        A move to the current log dir cancels another move. All partitions are processed; the first error is raised.
         Raises OperationError: log_dir_not_found, invalid_replica_assignment (cordoned), kafka_storage_error,
-        replica_not_available (the broker keeps the choice for when it gets the replica), ...
+        replica_not_available (the broker stores the choice until it gets the replica), ...
         """
         by_path: dict[str, list[TopicPartition]] = {}
         for partition, path in targets.items():

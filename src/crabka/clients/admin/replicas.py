@@ -1,4 +1,4 @@
-"""Administration of replicas: who holds partitions (KIP-455) and who leads them (KIP-460)."""
+"""Administration of replicas: reassignments (KIP-455) and elections (KIP-460)."""
 
 from __future__ import annotations
 
@@ -22,9 +22,9 @@ class ReplicaAdmin:
         self._timeout_ms = requests.timeout_ms
 
     async def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-        """Begin to move partitions to other replicas; None cancels what is under way.
+        """Start to move partitions to other replicas; None cancels a reassignment.
 
-        All partitions are tried; the first error is raised. Raises OperationError (invalid_replica_assignment,
+        All partitions are processed; the first error is raised. Raises OperationError (invalid_replica_assignment,
         no_reassignment_in_progress, unknown_topic_or_partition, ...).
         """
 
@@ -48,7 +48,7 @@ class ReplicaAdmin:
     async def list_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, ReplicaMove]:
-        """Return what is being moved, of all partitions or of some. Raises OperationError."""
+        """Return the reassignments in progress, of all or some partitions. Raises OperationError."""
         wanted = None if partitions is None else by_topic(partitions)
 
         def build(types: MessageTypes) -> Any:
@@ -73,9 +73,9 @@ class ReplicaAdmin:
     async def elect_leaders(
         self, election_type: ElectionKind, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, OperationError | None]:
-        """Elect leaders of partitions (None: of all that need it); return what became of each.
+        """Elect leaders of partitions (None: of all that need it); return the outcome of each.
 
-        election_not_needed is among the errors for a partition that was named. Raises OperationError.
+        A named partition may have the error election_not_needed. Raises OperationError.
         """
         wanted = None if partitions is None else by_topic(partitions)
 

@@ -1,4 +1,4 @@
-"""How long to wait before trying again: exponential with jitter, as Kafka's clients do (KIP-580)."""
+"""The pause before a retry: exponential with jitter, as Kafka's clients do (KIP-580)."""
 
 from __future__ import annotations
 
@@ -27,5 +27,5 @@ class Backoff:
         return max(1, round(base * self.rng.uniform(1 - JITTER, 1 + JITTER)))
 
     def reset(self) -> None:
-        """Forget the failures so far."""
+        """Start over."""
         self._attempts = 0

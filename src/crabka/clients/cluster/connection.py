@@ -1,9 +1,8 @@
-"""One connection to a broker: pipelined requests, responses in order, versions agreed at the start.
+"""One connection to a broker: pipelined requests, responses in order, versions negotiated at the start.
 
-Knows nothing of clusters or retries: whatever goes wrong closes the connection and fails every request on it.
-Kafka's order is TLS, ApiVersions (KIP-511), then SASL (KIP-43). To a broker that limits sessions the client proves
-itself again, between two requests, before the time is over (KIP-368); one that is late finds its connection closed
-(SessionEndedError).
+Knows nothing of clusters or retries: any error closes the connection and fails every request on it. Kafka's order is
+TLS, ApiVersions (KIP-511), then SASL (KIP-43). If the broker limits sessions, the client authenticates again between
+two requests before the session ends (KIP-368); if it is late, the broker closes the connection (SessionEndedError).
 """
 
 from __future__ import annotations
@@ -20,7 +19,7 @@ import crabka
 from crabka.clients.cluster.response_buffer import ResponseBuffer, ResponseLengthError
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, SessionEndedError, VersionMismatchError
 from crabka.clients.security.security import UNPROTECTED, ClientSecurity
-from crabka.clients.security.tls import told_length, told_tls_failure
+from crabka.clients.security.tls import tls_failure, tls_length_failure
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.ports import Buffer, Network
 from crabka.protocol.apis import SPECS, ApiKey, MessageTypes, encode_request, read_response, request_types
@@ -75,7 +74,7 @@ class Connection(asyncio.BufferedProtocol):
         self._failure: Exception | None = None
         self._next_correlation_id = 0
         self._versions: dict[int, tuple[int, int]] = {}
-        # The request that follows the opening, and when SASL is due again, in the time of the loop.
+        # The request after the opening, and when to authenticate again, in the time of the loop.
         self._first_correlation_id = 0
         self._renew_at: float | None = None
         self.api_versions: Any = None
@@ -88,7 +87,7 @@ class Connection(asyncio.BufferedProtocol):
         """Connect, negotiate versions and authenticate.
 
         Raises ClientNetworkError when the broker cannot be reached, WireError when it does not speak Kafka, and
-        AuthenticationError when one side does not accept the other.
+        AuthenticationError when one side refuses the other.
         """
         settings = settings or ConnectionSettings()
         connection = cls(f"{host}:{port}", settings)
@@ -120,13 +119,13 @@ class Connection(asyncio.BufferedProtocol):
         return self._shared_versions(api_key) is not None
 
     def version_of(self, api_key: ApiKey, max_version: int | None = None) -> int:
-        """Return the highest version that both sides speak, at most `max_version`.
+        """Return the highest version that both sides support, at most `max_version`.
 
         Raises VersionMismatchError when there is none.
         """
         shared = self._shared_versions(api_key)
         if shared is None or (max_version is not None and max_version < shared[0]):
-            raise VersionMismatchError(f"{self.address} offers no version of {api_key.name} that this client speaks")
+            raise VersionMismatchError(f"{self.address} offers no version of {api_key.name} that this client supports")
         return shared[1] if max_version is None else min(shared[1], max_version)
 
     async def request(
@@ -134,8 +133,8 @@ class Connection(asyncio.BufferedProtocol):
     ) -> Any:
         """Send a request and return the decoded response.
 
-        `build` receives the classes of the agreed version and returns the body. A request that gets no answer in time
-        closes the connection: the broker would answer everything behind it late as well.
+        `build` receives the classes of the agreed version and returns the body. A request without an answer in time
+        closes the connection: the broker would answer all later requests late as well.
         Raises RequestTimeoutError, ClientNetworkError, VersionMismatchError, WireError.
         """
         version = self.version_of(api_key, max_version)
@@ -152,8 +151,8 @@ class Connection(asyncio.BufferedProtocol):
     def post(self, api_key: ApiKey, version: int, body: bytes) -> asyncio.Future[Buffer]:
         """Send an encoded request at once and return the future of its response, the whole frame.
 
-        For who packs and reads by hand, with one request on its way at a time: nothing waits for the socket or ends
-        after a while. `response_offset` tells where the body begins. Raises ClientNetworkError.
+        For callers that encode and decode by hand, with one request in flight at a time: it does not wait for the
+        socket and has no timeout. `response_offset` returns where the body begins. Raises ClientNetworkError.
         """
         return self._write(api_key, version, body, expects_response=True)
 
@@ -181,23 +180,23 @@ class Connection(asyncio.BufferedProtocol):
         self._transport = transport  # type: ignore[assignment] # stream connections have read-write transports
 
     def get_buffer(self, sizehint: int) -> memoryview:  # noqa: ARG002 - asyncio's signature
-        """Called by the loop: where the next bytes go."""
+        """Called by the loop: return the buffer for the next bytes."""
         return self._buffer.get_buffer()
 
     def buffer_updated(self, nbytes: int) -> None:
-        """Called by the loop: hand responses to the requests, oldest first."""
+        """Called by the loop: pass responses to the requests, oldest first."""
         try:
             for frame in self._buffer.received(nbytes):
                 self._deliver(frame)
         except ResponseLengthError as error:
-            self._fail(told_length(self.address, error.length) or error)
+            self._fail(tls_length_failure(self.address, error.length) or error)
         except WireError as error:
             self._fail(error)
 
     def connection_lost(self, exc: Exception | None) -> None:
         """Called by the loop."""
         if isinstance(exc, ssl.SSLError) and not isinstance(exc, ssl.SSLEOFError):
-            # With TLS 1.3 a broker that does not accept the client's certificate says so after the handshake.
+            # With TLS 1.3 a broker refuses the client's certificate after the handshake.
             self._fail(self._told(exc))
         else:
             said = f": {exc}" if exc else ""
@@ -264,7 +263,7 @@ class Connection(asyncio.BufferedProtocol):
 
     def _deliver(self, frame: Buffer) -> None:
         if len(frame) < _INT.size or not self._pending:
-            raise WireError(f"{self.address} sent a response that nobody asked for")
+            raise WireError(f"{self.address} sent a response without a request")
         (correlation_id,) = _INT.unpack_from(frame)
         pending = self._pending[0]
         if correlation_id != pending.correlation_id:
@@ -285,8 +284,8 @@ class Connection(asyncio.BufferedProtocol):
         self._writable.set()
         if self._transport is not None and not self._transport.is_closing():
             if ends_at_once:
-                # An orderly end of TLS 1.3 waits for a word of the broker, which Kafka does not say while a request is
-                # under way.
+                # An orderly end of TLS 1.3 waits for an answer of the broker, which Kafka does not send while a request
+                # is in flight.
                 self._transport.abort()
             else:
                 self._transport.close()
@@ -305,7 +304,7 @@ class Connection(asyncio.BufferedProtocol):
         self._first_correlation_id = self._next_correlation_id
 
     async def _renew_session(self) -> None:
-        """Authenticate again; the caller has the turn, since the broker takes nothing else until this is over."""
+        """Authenticate again; the caller holds the lock, since the broker accepts no other request meanwhile."""
         timeout_ms = self._settings.request_timeout_ms
         try:
             async with asyncio.timeout(timeout_ms / 1000):
@@ -322,13 +321,13 @@ class Connection(asyncio.BufferedProtocol):
             raise
 
     def _told(self, error: OSError) -> CrabkaError:
-        """Return what to raise for a failure of the network or of TLS."""
-        if self._settings.security.tls is not None and (told := told_tls_failure(self.address, error)) is not None:
+        """Return the exception for a failure of the network or of TLS."""
+        if self._settings.security.tls is not None and (told := tls_failure(self.address, error)) is not None:
             return told
         return ClientNetworkError(f"cannot connect to {self.address}: {str(error) or type(error).__name__}")
 
     def _hint(self) -> str:
-        """Return why a broker may have closed a connection without a word: it expects more protection."""
+        """Return why a broker may have closed a connection without an answer: it expects more protection."""
         security = self._settings.security
         waiting = self._pending[0].correlation_id if self._pending else None
         if waiting == 0:
@@ -370,7 +369,7 @@ def response_offset(api_key: ApiKey, version: int, frame: Buffer) -> int:
     if SPECS[api_key].response_header_flexible(version):
         # Kafka defines no tagged field for response headers: the section is one zero byte.
         if frame[offset : offset + 1] != _NO_TAGGED_FIELDS:
-            raise WireError("the response header carries tagged fields that nobody knows")
+            raise WireError("the response header has unknown tagged fields")
         offset += 1
     return offset
 

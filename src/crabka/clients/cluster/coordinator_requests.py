@@ -1,6 +1,4 @@
-"""Requests that only coordinators answer: find the one of a group or of a transactional id, ask, and ask again while it
-moves or loads.
-"""
+"""Requests to the coordinator of a group or a transactional id, with retries while it moves or loads."""
 
 from __future__ import annotations
 
@@ -35,8 +33,8 @@ async def ask_coordinator(
 ) -> T:
     """Call `ask` with a connection to the coordinator of a group.
 
-    `ask` raises OperationError for codes in the answer; while these say that the coordinator is not there (yet), and
-    while it cannot be reached, it is looked up and asked again until the time is over. Raises what stays.
+    `ask` raises OperationError for error codes in the answer. While these say that the node is not the coordinator or
+    still loads, and while it cannot be reached, the call is retried until the timeout. Raises the last error.
     """
 
     async def attempt() -> T:
@@ -55,7 +53,7 @@ async def find_coordinator(cluster: Cluster, key: str, key_type: int = GROUP_KEY
         return types.message(key=key, coordinator_keys=[key], key_type=key_type)
 
     response = await cluster.request_any(ApiKey.FIND_COORDINATOR, build)
-    # Up to version 3 the answer is about one key.
+    # Up to version 3 the answer has one key.
     found = response.coordinators[0] if hasattr(response, "coordinators") else response
     if found.error_code is not ErrorCode.none:
         reason = getattr(found, "error_message", None) or found.error_code.name
@@ -69,7 +67,7 @@ async def retry_passing(
     timeout_ms: int,
     passing: Collection[ErrorCode] = COORDINATOR_MOVES,
 ) -> T:
-    """Call `attempt` until it succeeds or fails for a reason that will not pass, or until the time is over."""
+    """Call `attempt` until it succeeds, fails with another error than `passing` ones, or the timeout passes."""
     deadline_ms = cluster.runtime.clock.monotonic_ms() + timeout_ms
     backoff = cluster.backoff()
     while True:

@@ -1,4 +1,4 @@
-"""Requests about partitions, which only their leaders answer: group, ask, and ask again where the leader moved."""
+"""Requests to the leaders of partitions, grouped by leader, with retries where the leader moved."""
 
 from __future__ import annotations
 
@@ -24,7 +24,7 @@ async def ask_leaders(
     """Ask each partition's leader and return all answers.
 
     `ask` sends one request for some partitions and returns an answer or an error for each. Retriable errors and lost
-    connections are tried again until the time is over. Raises the OperationError or ClientNetworkError that stays.
+    connections are retried until the timeout. Raises the last OperationError or ClientNetworkError.
     """
     answers: dict[TopicPartition, T] = {}
     open_partitions = list(dict.fromkeys(partitions))
@@ -54,9 +54,9 @@ async def ask_leaders(
 
 
 async def ask_leaders_once(cluster: Cluster, partitions: Iterable[TopicPartition], ask: Ask[T]) -> Answers[T]:
-    """Ask each partition's leader once; return an answer or an error for each that was heard of.
+    """Ask each partition's leader once; return an answer or an error for each that was answered.
 
-    Raises ClientNetworkError when no broker says who leads.
+    Raises ClientNetworkError when no broker returns the leaders.
     """
     by_leader: dict[int, list[TopicPartition]] = {}
     answers: Answers[T] = {}
@@ -64,7 +64,7 @@ async def ask_leaders_once(cluster: Cluster, partitions: Iterable[TopicPartition
         try:
             leader = (await cluster.partition(partition, timeout_ms=0)).leader
         except OperationError as error:
-            # One that is unknown may be new: the caller's time decides.
+            # An unknown one may be new: the caller retries until its timeout.
             answers[partition] = error
         else:
             by_leader.setdefault(leader, []).append(partition)

@@ -1,4 +1,4 @@
-"""The cluster as the last Metadata responses showed it: immutable values and how they are merged."""
+"""The cluster by the last Metadata responses: immutable values and their merge."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ class EndpointType(enum.IntEnum):
 
 
 class BrokerEndpoint(NamedTuple):
-    """Where clients reach a broker."""
+    """The address of a broker for clients."""
 
     node_id: int
     host: str
@@ -42,7 +42,7 @@ class PartitionMetadata(NamedTuple):
 
 
 class TopicMetadata(NamedTuple):
-    """A topic with its partitions; `topic_id` is zero where the broker does not tell it (Metadata below v10)."""
+    """A topic with its partitions; `topic_id` is zero if the broker does not send it (Metadata below v10)."""
 
     name: str
     topic_id: uuid.UUID
@@ -52,7 +52,7 @@ class TopicMetadata(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class ClusterView:
-    """What is known of the cluster."""
+    """The known nodes and topics of the cluster."""
 
     cluster_id: str | None = None
     controller_id: int = -1
@@ -84,7 +84,7 @@ class ClusterView:
         )
 
     def without_topic(self, name: str) -> ClusterView:
-        """Return the view after a topic turned out to be stale."""
+        """Return the view without a stale topic."""
         return ClusterView(
             self.cluster_id,
             self.controller_id,

@@ -1,8 +1,8 @@
 """Cuts the bytes of a connection into responses.
 
-Unlike the server's reusable frame buffer every response becomes an object of its own, because callers keep slices of
-it (fetched records) long after the next bytes have come. A large one is received right into its own memory, which grows
-with what has come and never by more than that.
+Unlike in the server's reusable frame buffer, every response becomes an object of its own, because callers keep slices
+of it (fetched records) after the next bytes have arrived. A large response is received directly into its own memory,
+which at most doubles with the received bytes.
 """
 
 from __future__ import annotations
@@ -12,12 +12,12 @@ from crabka.ports import Buffer
 
 LENGTH_BYTES = 4
 CHUNK_BYTES = 64 * 1024
-# Up to here the memory of a response is taken at once.
+# Up to this size the memory of a response is allocated at once.
 MAX_FIRST_BYTES = 16 * 1024 * 1024
 
 
 class ResponseLengthError(WireError):
-    """A response would be shorter than nothing or longer than allowed."""
+    """The length of a response is negative or beyond the limit."""
 
     def __init__(self, length: int, limit: int) -> None:
         super().__init__(length, limit)
@@ -29,20 +29,20 @@ class ResponseLengthError(WireError):
 
 
 class ResponseBuffer:
-    """Collects bytes until whole frames are there, in the terms of asyncio.BufferedProtocol."""
+    """Collects bytes until frames are complete, for asyncio.BufferedProtocol."""
 
     def __init__(self, max_response_bytes: int) -> None:
         self._max_response_bytes = max_response_bytes
         # Small responses, and the beginning of large ones.
         self._chunk = memoryview(b"")
         self._end = 0
-        # The memory of a large response, how much of it is there, and how long it will be.
+        # The memory of a large response, its received bytes, and its length.
         self._frame: memoryview | None = None
         self._filled = 0
         self._length = 0
 
     def get_buffer(self) -> memoryview:
-        """Return the memory that the next bytes go to; never empty."""
+        """Return the memory for the next bytes; never empty."""
         if self._frame is not None:
             return self._frame[self._filled :]
         if not self._chunk:
@@ -50,7 +50,7 @@ class ResponseBuffer:
         return self._chunk[self._end :]
 
     def received(self, count: int) -> list[Buffer]:
-        """Take note of new bytes in that memory and return the frames, without their length, that they complete.
+        """Process new bytes in that memory and return the frames, without their length, that they complete.
 
         Raises ResponseLengthError.
         """

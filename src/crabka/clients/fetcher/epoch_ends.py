@@ -1,4 +1,4 @@
-"""OffsetForLeaderEpoch: where leader epochs end, to verify that a log still has what was read of it (KIP-320)."""
+"""OffsetForLeaderEpoch: where leader epochs end, to verify that a log still has the consumed records (KIP-320)."""
 
 from __future__ import annotations
 
@@ -15,20 +15,20 @@ CLIENT_REPLICA_ID: Final = -1
 
 
 class LeaderEpochEnd(NamedTuple):
-    """The largest epoch of a log that is not above the one asked for, and where it ends; -1 if there is none."""
+    """The largest epoch of a log up to the requested one, and its end; -1 if there is none."""
 
     leader_epoch: int
     end_offset: int
 
     def has(self, leader_epoch: int, end_offset: int) -> bool:
-        """Return whether a log has the record of an epoch that stands before an offset."""
+        """Return whether a log has the record of an epoch before an offset."""
         return self.leader_epoch == leader_epoch and self.end_offset >= end_offset
 
 
 async def epoch_ends(
     cluster: Cluster, epochs: Mapping[TopicPartition, int], *, timeout_ms: int = 30_000
 ) -> dict[TopicPartition, LeaderEpochEnd]:
-    """Return for each partition where an epoch ends at its leader. Raises OperationError, ClientNetworkError."""
+    """Return for each partition the end of an epoch at its leader. Raises OperationError, ClientNetworkError."""
     return await ask_leaders(cluster, epochs, _question(epochs), timeout_ms)
 
 

@@ -1,7 +1,7 @@
 """The fetcher: reads assigned partitions from given positions, without groups.
 
-One fetch per leader is under way at a time, for the partitions that have nothing buffered, so what is held in memory
-is bounded by `max_bytes` per broker. Fetches use a connection of their own and no fetch session.
+One fetch per leader is in flight at a time, for the partitions without buffered records, so the memory is bounded by
+`max_bytes` per broker. Fetches use a connection of their own and no fetch session.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ _FETCH_CHANNEL = "fetch"
 
 
 class OffsetReset(enum.Enum):
-    """Where to go when a position is unknown or out of range."""
+    """The position after one that is unknown or out of range."""
 
     EARLIEST = "earliest"
     LATEST = "latest"
@@ -40,7 +40,7 @@ class OffsetReset(enum.Enum):
 
 @dataclass(frozen=True, slots=True)
 class FetcherSettings:
-    """How much a fetcher asks for, and what it shows."""
+    """Limits of a fetcher, and its isolation."""
 
     max_wait_ms: int = 500
     min_bytes: int = 1
@@ -53,7 +53,7 @@ class FetcherSettings:
 
 
 class FetchedRecord(NamedTuple):
-    """A record with its place."""
+    """A record with its position."""
 
     topic: str
     partition: int
@@ -67,11 +67,11 @@ class FetchedRecord(NamedTuple):
 
 @dataclass(slots=True)
 class _Assignment:
-    """What a partition has delivered and holds ready."""
+    """The position and the buffered records of a partition."""
 
     # The offset of the next record that poll returns; None until the reset policy found one.
     position: int | None
-    # The offset of the next fetch; ahead of the position by what is buffered.
+    # The offset of the next fetch; ahead of the position by the buffered records.
     fetch_offset: int | None = None
     buffered: deque[FetchedRecord] = field(default_factory=deque)
     high_watermark: int = -1
@@ -100,7 +100,7 @@ class Fetcher:
         await self.close()
 
     async def close(self) -> None:
-        """Stop all fetches and drop what is buffered."""
+        """Stop all fetches and drop buffered records."""
         self._is_closed = True
         self._arrived.set()
         self._assignments.clear()
@@ -117,7 +117,7 @@ class Fetcher:
         return list(self._assignments)
 
     def seek(self, partition: TopicPartition, offset: int) -> None:
-        """Go to an offset; what is buffered of the partition is dropped. Raises KeyError if it is not assigned."""
+        """Go to an offset; buffered records of the partition are dropped. Raises KeyError if it is not assigned."""
         if partition not in self._assignments:
             raise KeyError(f"partition {partition} is not assigned")
         self._assignments[partition] = _Assignment(offset, offset)
@@ -153,14 +153,14 @@ class Fetcher:
                         await self._wait_for_arrival(pause_ms)
         except TimeoutError:
             pass
-        # From here to the end nothing waits: records that are taken from the buffer always reach the caller.
+        # From here on nothing awaits: records that leave the buffer always reach the caller.
         records = self._take(max_records)
         if records and (self._prefetch is None or self._prefetch.done()):
             self._prefetch = self._scope.start(self._fetch_ahead())
         return records
 
     def _is_due(self) -> bool:
-        """Return whether a poll has something to tell."""
+        """Return whether a poll has a result."""
         return self._is_closed or self._failure is not None or any(a.buffered for a in self._assignments.values())
 
     async def _fetch_ahead(self) -> None:
@@ -185,7 +185,7 @@ class Fetcher:
         for partition, assignment in list(self._assignments.items()):
             buffered = assignment.buffered
             if buffered and len(records) < max_records:
-                # Who was served goes to the end of the line, so that a busy partition does not starve others.
+                # A partition that returned records goes to the end of the queue, so that it does not starve others.
                 self._assignments[partition] = self._assignments.pop(partition)
             while buffered and len(records) < max_records:
                 records.append(buffered.popleft())
@@ -198,7 +198,7 @@ class Fetcher:
         return records
 
     async def _start_fetches(self) -> int | None:
-        """Start a fetch at each idle leader that has something to fetch; return when to look again, if ever."""
+        """Start a fetch at each idle leader with partitions to fetch; return the pause until the next retry, if any."""
         now_ms = self._cluster.runtime.clock.monotonic_ms()
         hungry = {p: a for p, a in self._assignments.items() if not a.buffered}
         ready = [partition for partition, assignment in hungry.items() if assignment.retry_at_ms <= now_ms]
@@ -219,7 +219,7 @@ class Fetcher:
 
     async def _leader(self, partition: TopicPartition, assignment: _Assignment) -> tuple[int, int] | None:
         try:
-            # Others need not wait for a partition that is unknown.
+            # Other partitions do not wait for an unknown one.
             found = await self._cluster.partition(partition, timeout_ms=0)
         except (OperationError, ClientNetworkError) as error:
             if isinstance(error, OperationError) and not error.retriable:
@@ -244,7 +244,7 @@ class Fetcher:
             )
         for partition in partitions:
             assignment, answer = self._assignments.get(partition), found.get(partition)
-            # A seek while the broker was asked wins.
+            # A seek during the request wins.
             if assignment is None or assignment.fetch_offset is not None:
                 continue
             if isinstance(answer, OffsetAndTimestamp):
@@ -269,7 +269,7 @@ class Fetcher:
             for target in targets:
                 assignment = self._assignments.get(target.partition)
                 answer = answers.get(target.partition)
-                # After a seek or a new assignment the answer is about a place nobody reads any more.
+                # After a seek or a new assignment the answer is outdated.
                 if assignment is None or answer is None or assignment.fetch_offset != target.offset:
                     continue
                 self._accept(target.partition, assignment, answer)

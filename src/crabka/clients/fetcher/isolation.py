@@ -1,4 +1,4 @@
-"""From fetched bytes to the records a consumer sees: no control records, no records of aborted transactions.
+"""From fetched bytes to the records of a consumer: no control records, no records of aborted transactions.
 
 Pure. A partition's answer lists the aborted transactions that begin before its end (KIP-98); a transaction's records
 are hidden from its first offset up to its abort marker.
@@ -16,14 +16,14 @@ from crabka.records.record import DEFAULT_MAX_DECOMPRESSED_BYTES, Record, decode
 
 
 class AbortedSpan(NamedTuple):
-    """A producer's transaction that was rolled back, by its first offset in the partition."""
+    """An aborted transaction of a producer, by its first offset in the partition."""
 
     producer_id: int
     first_offset: int
 
 
 class VisibleBatch(NamedTuple):
-    """The records of one batch that a consumer sees, none for hidden ones, and where reading goes on."""
+    """The visible records of one batch, none for a hidden one, and the next offset to read."""
 
     records: list[Record]
     leader_epoch: int
@@ -31,14 +31,14 @@ class VisibleBatch(NamedTuple):
 
 
 class AbortedFilter:
-    """Walks batches in offset order and tells which belong to aborted transactions."""
+    """Iterates over batches in offset order and finds those of aborted transactions."""
 
     def __init__(self, aborted: Iterable[AbortedSpan]) -> None:
         self._upcoming = sorted(aborted, key=lambda transaction: transaction.first_offset, reverse=True)
         self._aborting: set[int] = set()
 
     def hides(self, header: BatchHeader, batch: memoryview) -> bool:
-        """Return whether the batch must not be seen; control batches never are."""
+        """Return whether the batch is hidden; control batches always are."""
         while self._upcoming and self._upcoming[-1].first_offset <= header.last_offset:
             self._aborting.add(self._upcoming.pop().producer_id)
         if header.is_control:
@@ -55,16 +55,16 @@ def visible_batches(
     *,
     max_decompressed_bytes: int = DEFAULT_MAX_DECOMPRESSED_BYTES,
 ) -> Iterator[VisibleBatch]:
-    """Yield what a consumer at `start_offset` sees of fetched bytes; `aborted` None reads uncommitted records too.
+    """Yield the visible batches of fetched bytes from `start_offset` on; `aborted` None reads uncommitted records too.
 
-    An incomplete batch at the end is left out, as brokers may cut it. Raises CorruptBatchError.
+    An incomplete batch at the end is skipped, as brokers may cut it. Raises CorruptBatchError.
     """
     view = memoryview(data)
     aborted_filter = AbortedFilter(aborted or ())
     for position, header in iter_headers(view):
         batch = view[position : position + header.size_in_bytes]
         if not crc_valid(batch, 0, header):
-            raise CorruptBatchError(f"the batch at offset {header.base_offset} does not fit its checksum")
+            raise CorruptBatchError(f"the batch at offset {header.base_offset} does not match its checksum")
         records: list[Record] = []
         if not aborted_filter.hides(header, batch):
             decoded = decode_records(batch, header, max_decompressed_bytes)

@@ -28,17 +28,17 @@ class FetchLimits(Protocol):
 
     @property
     def min_bytes(self) -> int:
-        """How much the broker waits for."""
+        """The bytes that the broker waits for."""
         ...
 
     @property
     def max_bytes(self) -> int:
-        """How much a response may hold; one batch may be larger."""
+        """The limit of a response; one batch may be larger."""
         ...
 
     @property
     def partition_max_bytes(self) -> int:
-        """How much one partition may add."""
+        """The limit of one partition."""
         ...
 
     @property
@@ -48,9 +48,9 @@ class FetchLimits(Protocol):
 
 
 class FetchTarget(NamedTuple):
-    """A partition to fetch, from an offset, of the leader with that epoch.
+    """A partition to fetch: offset, and epoch of the leader.
 
-    With the epoch of the record before the offset the leader checks that this record is part of its history (KIP-595).
+    With the epoch of the record before the offset the leader verifies that its log has this record (KIP-595).
     """
 
     partition: TopicPartition
@@ -60,9 +60,9 @@ class FetchTarget(NamedTuple):
 
 
 class DivergingEpoch(NamedTuple):
-    """The largest epoch of the leader's log up to the one that was asked for, and where it ends there.
+    """The largest epoch of the leader's log up to the requested one, and its end there.
 
-    What the client has of a later epoch, or from this offset on, is no part of the leader's history.
+    Records of the client with a later epoch, or from this offset on, are not in the leader's log.
     """
 
     epoch: int
@@ -70,7 +70,7 @@ class DivergingEpoch(NamedTuple):
 
 
 class FetchAnswer(NamedTuple):
-    """What a broker answered for a partition."""
+    """The answer of a broker for a partition."""
 
     error_code: ErrorCode
     high_watermark: int
@@ -82,7 +82,7 @@ class FetchAnswer(NamedTuple):
 
 
 class FetchRequest(NamedTuple):
-    """How to build a Fetch request, and the newest version that can carry it."""
+    """The builder of a Fetch request, and the newest version that can carry it."""
 
     body: BodyBuilder
     max_version: int | None

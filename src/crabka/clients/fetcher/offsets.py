@@ -1,4 +1,4 @@
-"""ListOffsets: from timestamps and the special positions to offsets (KIP-79, KIP-734, KIP-405, KIP-1023)."""
+"""ListOffsets: offsets of timestamps and special positions (KIP-79, KIP-734, KIP-405, KIP-1023)."""
 
 from __future__ import annotations
 
@@ -22,7 +22,7 @@ CLIENT_REPLICA_ID: Final = -1
 
 
 class OffsetAndTimestamp(NamedTuple):
-    """An offset that a broker found; offset and timestamp are -1 when there is none."""
+    """The offset from a broker; offset and timestamp are -1 when there is none."""
 
     offset: int
     timestamp: int
@@ -47,7 +47,7 @@ async def list_offsets(
 async def list_offsets_once(
     cluster: Cluster, timestamps: Mapping[TopicPartition, int], *, read_committed: bool, timeout_ms: int
 ) -> Answers[OffsetAndTimestamp]:
-    """As `list_offsets`, but ask once, and return the error of a partition in its place."""
+    """As `list_offsets` without retries; the result of a partition may be its error."""
     ask = _question(timestamps, read_committed=read_committed, timeout_ms=timeout_ms)
     return await ask_leaders_once(cluster, timestamps, ask)
 

@@ -1,9 +1,8 @@
-"""Records that wait to be sent, gathered into batches per partition, and the order in which they are tried again.
+"""Records that wait to be sent, collected into batches per partition, and the order of their retries.
 
-A partition's batches carry consecutive sequences (KIP-98). Up to a few are in flight at once; when one fails and may
-be tried again, the partition falls silent until all its batches in flight are settled, and then goes on with the
-failed ones in their old order. So the broker never sees a sequence before its predecessor.
-Silent about time and sockets: the producer tells the time and sends.
+A partition's batches have consecutive sequences (KIP-98). A few are in flight at a time. When one fails and is
+retriable, the partition sends nothing until all its batches in flight are settled, and then retries the failed ones in
+their old order. So the broker never sees a sequence before its predecessor. Time is an argument; the sender sends.
 """
 
 from __future__ import annotations
@@ -24,7 +23,7 @@ HEADER_OVERHEAD_BYTES = 10
 
 
 class RecordMetadata(NamedTuple):
-    """Where a record landed; `offset` is -1 when the broker does not tell (acks=0, old duplicates)."""
+    """The position of a delivered record; `offset` is -1 without one (acks=0, old duplicates)."""
 
     topic: str
     partition: int
@@ -33,7 +32,7 @@ class RecordMetadata(NamedTuple):
 
 
 class ProducerIdentity(NamedTuple):
-    """Producer id and epoch that the cluster gave out."""
+    """Producer id and epoch."""
 
     producer_id: int
     producer_epoch: int
@@ -52,7 +51,7 @@ def record_size(key: bytes | None, value: bytes | None, headers: Headers) -> int
 
 @dataclass(slots=True, eq=False)
 class ProducerBatch:
-    """Records of one partition that travel together."""
+    """Records of one partition that are sent together."""
 
     partition: TopicPartition
     created_ms: int
@@ -65,11 +64,11 @@ class ProducerBatch:
     encoded: bytes | None = None
     # True once every delivery has its result.
     is_settled: bool = False
-    # Position in the order in which the partition's batches first left.
+    # Position in the order in which the partition's batches were first sent.
     flight_number: int = -1
 
     def append(self, record: Record, size: int, delivery: asyncio.Future[RecordMetadata]) -> None:
-        """Add a record; the caller has made sure that it fits."""
+        """Add a record; the caller has checked that it fits."""
         self.records.append(record)
         self.deliveries.append(delivery)
         self.size_bytes += size
@@ -107,7 +106,7 @@ class PartitionQueue:
     flight_count: int = 0
     # The broker that the batches in flight were sent to.
     flight_node: int = -1
-    # A batch is lost for good: its sequence will never come, so later ones need a new identity.
+    # A batch is lost: its sequence will never arrive, so later ones need a new identity.
     has_gap: bool = False
 
     def unsettled(self) -> list[ProducerBatch]:
@@ -115,7 +114,7 @@ class PartitionQueue:
         return [*self.in_flight, *self.to_retry, *self.waiting]
 
     def ready_at_ms(self, linger_ms: int) -> int | None:
-        """Return from when on the oldest waiting batch may be sent, None if nothing may."""
+        """Return when the oldest waiting batch may be sent, None if none may."""
         if not self.waiting or self.to_retry or self.has_gap:
             return None
         head = self.waiting[0]
@@ -127,8 +126,8 @@ class PartitionQueue:
     def may_go_to(self, node_id: int) -> bool:
         """Return whether a batch may be sent to a broker now.
 
-        Not while older ones are under way to another one, nor while the first one of all is under way: a leader that
-        knows nothing of the producer takes any sequence, and would refuse the older ones then.
+        Not while older ones are in flight to another broker, nor while the very first one is in flight: a leader that
+        does not know the producer accepts any sequence, and would then refuse the older ones.
         """
         if not self.in_flight:
             return True
@@ -158,7 +157,7 @@ class PartitionQueue:
         return batch
 
     def settle(self, batch: ProducerBatch, *, retry: bool = False, lost: bool = False) -> None:
-        """Take a batch out of flight: delivered, to be tried again, or lost for good."""
+        """Take a batch out of flight: delivered, to be retried, or lost."""
         self.in_flight.remove(batch)
         if retry:
             self.to_retry.append(batch)
@@ -166,12 +165,12 @@ class PartitionQueue:
             self.has_gap = True
 
     def resume(self, blocked_until_ms: int) -> bool:
-        """Once nothing is in flight, put failed batches back in front; return whether a new identity is needed."""
+        """Once nothing is in flight, put failed batches back to the front; return whether a new identity is needed."""
         if self.in_flight or not (self.to_retry or self.has_gap):
             return False
         if self.to_retry:
             self.blocked_until_ms = blocked_until_ms
-        # Batches entered flight in the order of their sequences; failures may have come back in any order.
+        # Batches entered flight in the order of their sequences; failures may arrive in any order.
         self.to_retry.sort(key=lambda batch: batch.flight_number)
         self.waiting.extendleft(reversed(self.to_retry))
         self.to_retry.clear()
@@ -193,10 +192,10 @@ class PartitionQueue:
         return dropped
 
     def expired(self, now_ms: int) -> list[ProducerBatch]:
-        """Remove and return the waiting batches whose time is over."""
+        """Remove and return the waiting batches after their deadline."""
         late = [batch for batch in self.waiting if batch.deadline_ms <= now_ms]
         for batch in late:
             self.waiting.remove(batch)
-            # A batch that was sent before may be in the log or not: what follows cannot keep its sequences.
+            # A batch that was sent may be in the log or not: later ones cannot keep their sequences.
             self.has_gap = self.has_gap or batch.base_sequence != NO_SEQUENCE
         return late

@@ -1,7 +1,7 @@
-"""Which partition a record goes to, as Kafka's Java producer decides.
+"""The partition of a record, as in Kafka's Java producer.
 
-Records with a key: murmur2 of the key. Records without: one random partition at a time, another after a batch's
-worth of bytes (KIP-794), so that batches fill.
+Records with a key: murmur2 of the key. Records without: one random partition at a time, and another one after the
+bytes of one batch (KIP-794), so that batches fill.
 """
 
 from __future__ import annotations

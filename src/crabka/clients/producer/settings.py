@@ -1,4 +1,4 @@
-"""The settings of a producer, and which of them go together."""
+"""The settings of a producer, and their valid combinations."""
 
 from __future__ import annotations
 
@@ -12,7 +12,7 @@ MAX_IDEMPOTENT_IN_FLIGHT = 5
 
 @dataclass(frozen=True, slots=True)
 class ProducerSettings:
-    """How records are gathered and delivered."""
+    """How records are batched and delivered."""
 
     acks: int = -1
     idempotent: bool = True
@@ -28,7 +28,7 @@ class ProducerSettings:
     transactional_id: str | None = None
     transaction_timeout_ms: int = 60_000
     max_block_ms: int = 60_000
-    """How long a send waits for a topic that is unknown, and a call of a transaction for a coordinator."""
+    """How long a send waits for an unknown topic, and a transactional call for a coordinator."""
 
     def __post_init__(self) -> None:
         if self.transactional_id is not None and not (self.transactional_id and self.idempotent):

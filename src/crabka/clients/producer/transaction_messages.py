@@ -1,7 +1,7 @@
-"""The requests of a transactional producer and what their answers say (KIP-98, KIP-447, KIP-890).
+"""The requests of a transactional producer and their responses (KIP-98, KIP-447, KIP-890).
 
 Pure: values in, values out. With transactions of version 2 brokers add partitions and groups by themselves, and the end
-of a transaction gives the producer's next epoch.
+of a transaction returns the producer's next epoch.
 """
 
 from __future__ import annotations
@@ -22,13 +22,13 @@ LAST_VERSIONS_OF_V1: Final[Mapping[ApiKey, int]] = {
     ApiKey.TXN_OFFSET_COMMIT: 4,
     ApiKey.END_TXN: 4,
 }
-"""From the next version on a request says that its sender lets brokers add to the transaction and bump epochs."""
+"""From the next version on a request means that brokers add to the transaction and bump epochs."""
 LAST_ADD_PARTITIONS_OF_CLIENTS: Final = 3
 FIRST_INIT_WITH_EPOCH: Final = 3
 
 
 class OffsetToCommit(NamedTuple):
-    """How far a group has read a partition; `offset` is that of the next record."""
+    """The position of a group in a partition; `offset` is that of the next record."""
 
     offset: int
     leader_epoch: int = -1
@@ -37,7 +37,7 @@ class OffsetToCommit(NamedTuple):
 
 @dataclass(frozen=True, slots=True)
 class GroupMembership:
-    """The group whose offsets are committed, and which of its members commits; without member nothing is checked."""
+    """The group whose offsets are committed, and which of its members commits; without a member nothing is checked."""
 
     group_id: str
     member_id: str = ""
@@ -47,7 +47,7 @@ class GroupMembership:
 
 @dataclass(frozen=True, slots=True)
 class TransactionalSender:
-    """Who speaks: the transactional id with its current producer id and epoch."""
+    """The sender of requests: the transactional id with its current producer id and epoch."""
 
     transactional_id: str
     identity: ProducerIdentity
@@ -61,11 +61,11 @@ class TransactionalSender:
         }
 
     def init(self, timeout_ms: int) -> BodyBuilder:
-        """Ask for an id and an epoch; an identity other than anonymous asks for its next epoch (KIP-360)."""
+        """Request an id and an epoch; an identity other than anonymous requests its next epoch (KIP-360)."""
         return lambda types: types.message(**self._names(), transaction_timeout=timeout_ms)
 
     def add_partitions(self, partitions: Collection[TopicPartition]) -> BodyBuilder:
-        """Tell the coordinator which partitions will be written."""
+        """Add partitions at the coordinator."""
 
         def build(types: MessageTypes) -> Any:
             topics = [
@@ -78,7 +78,7 @@ class TransactionalSender:
         return build
 
     def add_offsets(self, group_id: str) -> BodyBuilder:
-        """Tell the coordinator that offsets of a group will be committed."""
+        """Add a group at the coordinator."""
         return lambda types: types.message(**self._names(), group_id=group_id)
 
     def commit_offsets(self, group: GroupMembership, offsets: Mapping[TopicPartition, OffsetToCommit]) -> BodyBuilder:
@@ -110,13 +110,13 @@ class TransactionalSender:
 
 
 def transactions_version(api_versions: Any) -> int:
-    """Return which version of transactions a cluster has finalized, from a broker's ApiVersions response."""
+    """Return the transaction version that a cluster has finalized, from a broker's ApiVersions response."""
     features = getattr(api_versions, "finalized_features", ()) or ()
     return max((feature.max_version_level for feature in features if feature.name == TRANSACTION_VERSION), default=0)
 
 
 def worst_of_added(response: Any) -> ErrorCode:
-    """Return the first error of an AddPartitionsToTxn response; what says why comes before what was not tried."""
+    """Return the first error of an AddPartitionsToTxn response; causes come before skipped partitions."""
     codes = [
         result.partition_error_code
         for topic in response.results_by_topic_v3_and_below
@@ -131,7 +131,7 @@ def worst_of_offsets(response: Any) -> ErrorCode:
 
 
 def next_identity(response: Any, current: ProducerIdentity) -> ProducerIdentity:
-    """Return with which identity a producer goes on after the end of a transaction."""
+    """Return the identity of a producer after the end of a transaction."""
     producer_id = getattr(response, "producer_id", -1)
     return current if producer_id < 0 else ProducerIdentity(producer_id, response.producer_epoch)
 

@@ -1,4 +1,4 @@
-"""The one entry of a `sasl.jaas.config`: `<login module> <flag> <option>="<value>" ... ;`, in the words of Java's JAAS.
+"""The one entry of a `sasl.jaas.config`: `<login module> <flag> <option>="<value>" ... ;`, as in Java's JAAS.
 
 The text holds passwords, so no error repeats any part of it.
 """

@@ -1,4 +1,4 @@
-"""PEM that stands in a property (KIP-651), as a file while it is loaded: the functions of OpenSSL take nothing else."""
+"""PEM in a property (KIP-651), as a file while it is loaded: the functions of OpenSSL accept only files."""
 
 from __future__ import annotations
 
@@ -17,18 +17,18 @@ _WIDTH: Final = 64
 
 @contextmanager
 def pem_text_file(key: str, text: str) -> Iterator[PemFile]:
-    """Yield a file with the PEM of a property, which only this process can read and which is gone afterwards."""
+    """Yield a file with the PEM of a property, which only this process can read; it is removed afterwards."""
     with passing_file(pem_lines(text).encode()) as path:
         yield PemFile(key, path, in_property=True)
 
 
 def pem_lines(text: str) -> str:
-    """Return the blocks of a text in lines as OpenSSL wants them: in properties line ends may have become blanks."""
+    """Return the blocks of a text in lines for OpenSSL: in properties, line ends may have become blanks."""
     return "".join(
         f"-----BEGIN {kind}-----\n{_lines(body)}\n-----END {kind}-----\n" for kind, body in _BLOCK.findall(text)
     )
 
 
 def _lines(body: str) -> str:
-    # Old encrypted keys begin with lines of their own, which cannot be told from the rest without line ends.
+    # Old encrypted keys begin with header lines, which need their line ends.
     return body.strip() if ":" in body else "\n".join(textwrap.wrap("".join(body.split()), _WIDTH))

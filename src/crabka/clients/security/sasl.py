@@ -1,7 +1,7 @@
 """SASL on an open connection: choose a mechanism, exchange tokens, learn how long the session lasts.
 
-SaslHandshake (KIP-43) names the mechanism, SaslAuthenticate (KIP-152) carries its tokens, and its last answer tells
-when the broker wants to see new ones (KIP-368). The mechanisms themselves know nothing of Kafka.
+SaslHandshake (KIP-43) names the mechanism, SaslAuthenticate (KIP-152) carries its tokens, and its last answer has
+the lifetime of the session (KIP-368). The mechanisms themselves know nothing of Kafka.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _SCRAMS: Final = {mechanism.name: mechanism for mechanism in (SCRAM_SHA_256, SCR
 MECHANISMS: Final = (PLAIN, *_SCRAMS)
 
 _NONCE_BITS = 192
-# From this version on tokens travel in SaslAuthenticate requests; before they went over the connection as they are.
+# From this version on tokens are sent in SaslAuthenticate requests; before, they were sent without a request.
 _HANDSHAKE_WITH_REQUESTS = 1
 # Kafka's window: early enough for clocks that differ and slow networks, not at the same time for all connections.
 _EARLIEST_RENEWAL = 0.85
@@ -33,7 +33,7 @@ _LATEST_RENEWAL = 0.95
 
 @dataclass(frozen=True, slots=True)
 class SaslCredentials:
-    """Who the client is and how it proves that."""
+    """The user of a client and its credentials."""
 
     mechanism: str
     username: str
@@ -41,7 +41,7 @@ class SaslCredentials:
 
 
 class SaslChannel(Protocol):
-    """A connection on which nobody else speaks until authentication is over."""
+    """A connection that sends no other requests until authentication is over."""
 
     address: str
 
@@ -50,7 +50,7 @@ class SaslChannel(Protocol):
         ...
 
     def version_of(self, api_key: ApiKey) -> int:
-        """Return the highest version of the API that both speak."""
+        """Return the highest version of the API that both support."""
         ...
 
     async def ask(self, api_key: ApiKey, build: Callable[[MessageTypes], Any]) -> Any:
@@ -67,7 +67,7 @@ class SaslExchange(Protocol):
 
 
 class PlainExchange:
-    """PLAIN (RFC 4616): name and password as they are, and no proof from the server."""
+    """PLAIN (RFC 4616): name and password in plain text, without proof from the server."""
 
     def __init__(self, username: str, password: Secret) -> None:
         self._token: bytes | None = f"\0{username}\0{password.reveal()}".encode()
@@ -82,7 +82,7 @@ class SaslClient:
     """Authenticates connections as one user; shared by all connections of a client."""
 
     def __init__(self, credentials: SaslCredentials, rng: random.Random) -> None:
-        """The generator makes nonces, so it must be one that nobody can guess."""
+        """`rng` makes nonces, so it must be cryptographic."""
         self.credentials = credentials
         self._rng = rng
 
@@ -90,7 +90,7 @@ class SaslClient:
         return f"SaslClient({self.credentials})"
 
     async def authenticate(self, channel: SaslChannel) -> int | None:
-        """Authenticate; return after how many milliseconds to do so again, None for never.
+        """Authenticate; return the time until the next authentication in milliseconds, None for never.
 
         Raises SaslAuthenticationError, and what the channel raises.
         """
@@ -110,11 +110,9 @@ class SaslClient:
     async def _choose_mechanism(self, channel: SaslChannel) -> None:
         mechanism, address = self.credentials.mechanism, channel.address
         if not channel.supports(ApiKey.SASL_HANDSHAKE) or not channel.supports(ApiKey.SASL_AUTHENTICATE):
-            raise SaslAuthenticationError(f"{address} speaks no SASL: set security.protocol to PLAINTEXT or SSL")
+            raise SaslAuthenticationError(f"{address} does not support SASL: set security.protocol to PLAINTEXT or SSL")
         if channel.version_of(ApiKey.SASL_HANDSHAKE) < _HANDSHAKE_WITH_REQUESTS:
-            raise SaslAuthenticationError(
-                f"{address} is older than Kafka 1.0, with whose SASL this client cannot speak"
-            )
+            raise SaslAuthenticationError(f"{address} is older than Kafka 1.0, whose SASL this client does not support")
         response = await channel.ask(ApiKey.SASL_HANDSHAKE, lambda types: types.message(mechanism=mechanism))
         code = response.error_code
         if code is ErrorCode.unsupported_sasl_mechanism:

@@ -1,7 +1,7 @@
-"""The client's side of SCRAM (RFC 5802, RFC 7677), as Kafka speaks it: no channel binding, texts as plain UTF-8.
+"""The client's side of SCRAM (RFC 5802, RFC 7677), as in Kafka: no channel binding, texts as plain UTF-8.
 
-Pure: messages in, messages out; the nonce comes in. The server proves that it knows the user as well: who does not
-check its signature may be talking to anybody. As in Kafka, names and passwords do not pass through SASLprep.
+Pure: messages in, messages out; the nonce is an argument. The server proves that it knows the user as well: without a
+check of its signature the server is not authenticated. As in Kafka, names and passwords do not pass through SASLprep.
 """
 
 from __future__ import annotations
@@ -18,9 +18,9 @@ from crabka.clients.security.secret import Secret
 from crabka.errors import CrabkaError
 
 MIN_ITERATIONS: Final = 4096
-"""Kafka's least, and that of RFC 7677: fewer would make a recorded exchange cheap to guess from."""
+"""The minimum of Kafka and RFC 7677: fewer would make a recorded exchange cheap to attack."""
 MAX_ITERATIONS: Final = 100_000
-"""Six times the most that Kafka stores. A server that asks for more would only keep the loop busy."""
+"""Six times Kafka's maximum. A server that requests more would block the loop."""
 
 _NO_CHANNEL_BINDING = "n,,"
 _ENCODED_BINDING = base64.b64encode(_NO_CHANNEL_BINDING.encode()).decode()
@@ -45,7 +45,7 @@ SCRAM_SHA_512: Final = ScramMechanism("SCRAM-SHA-512", "sha512")
 
 
 class _Stage(enum.Enum):
-    """What the exchange waits for."""
+    """The state of the exchange."""
 
     START = enum.auto()
     SERVER_FIRST = enum.auto()
@@ -55,7 +55,7 @@ class _Stage(enum.Enum):
 
 
 class ScramClient:
-    """One exchange: `respond` turns what the server says into the next message."""
+    """One exchange: `respond` returns the next message after each message of the server."""
 
     def __init__(self, mechanism: ScramMechanism, username: str, password: Secret, nonce: str) -> None:
         """The nonce is fresh, unguessable, printable ASCII without commas."""
@@ -80,7 +80,7 @@ class ScramClient:
         match stage:
             case _Stage.START:
                 if challenge:
-                    raise ScramError("the server spoke before the client")
+                    raise ScramError("the server sent a message before the client")
                 self._stage = _Stage.SERVER_FIRST
                 return f"{_NO_CHANNEL_BINDING}{self._first_bare}".encode()
             case _Stage.SERVER_FIRST:
@@ -92,7 +92,7 @@ class ScramClient:
                 self._stage = _Stage.COMPLETE
                 return None
             case _Stage.COMPLETE | _Stage.FAILED:
-                raise ScramError("the server spoke after the end of the exchange")
+                raise ScramError("the server sent a message after the end of the exchange")
 
     def _prove(self, server_first: str) -> bytes:
         nonce, salt, iterations = _parse_server_first(server_first)
@@ -134,7 +134,7 @@ def _text(message: bytes) -> str:
 
 
 def _parse_server_first(message: str) -> tuple[str, bytes, int]:
-    """Return nonce, salt and iterations; extensions behind them may be ignored, one before them (`m=`) may not."""
+    """Return nonce, salt and iterations; extensions after them may be ignored, one before them (`m=`) may not."""
     parts = message.split(",")
     if len(parts) < 3 or [part[:2] for part in parts[:3]] != ["r=", "s=", "i="]:
         raise ScramError("the first message of the server is not nonce, salt and iterations")

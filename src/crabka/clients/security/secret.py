@@ -1,4 +1,4 @@
-"""A text that must not be seen: it shows only to who asks for it by name."""
+"""A secret text: hidden in repr, and returned by `reveal()` only."""
 
 from __future__ import annotations
 

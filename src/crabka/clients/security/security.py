@@ -1,4 +1,4 @@
-"""How the connections of a client are protected, ready for use: files are read, credentials are at hand."""
+"""The protection of a client's connections, ready for use: with files read and credentials loaded."""
 
 from __future__ import annotations
 
@@ -25,7 +25,7 @@ class ClientSecurity:
 
     @classmethod
     def from_properties(cls, properties: Mapping[str, str]) -> ClientSecurity:
-        """Do what Kafka's client properties say; see `SecuritySettings`. Reads files. Raises ConfigError."""
+        """Load Kafka's client properties; see `SecuritySettings`. Reads files. Raises ConfigError."""
         return cls.load(SecuritySettings.from_properties(properties))
 
     @classmethod

@@ -1,9 +1,9 @@
-"""What Kafka's client properties say about TLS and SASL, read and checked; opens no file and no connection.
+"""TLS and SASL in Kafka's client properties, parsed and checked; opens no file and no connection.
 
 Names are those of Kafka's own clients, and of librdkafka where Kafka has none for PEM files and plain credentials.
-Properties of the families `ssl.` and `sasl.` that have no meaning here are refused, so that nobody believes in a
-protection that is not there; only those without which nothing is less protected are accepted without effect. All other
-families are left to who reads them.
+Properties of the families `ssl.` and `sasl.` without effect here are refused, so that no user relies on a
+protection that does not exist; only those that do not weaken the protection are accepted without effect. All other
+families are ignored here.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _PROTOCOL_KEY: Final = "security.protocol"
 _IDENTIFICATION_KEY: Final = "ssl.endpoint.identification.algorithm"
 _VERSIONS_KEY: Final = "ssl.enabled.protocols"
 _VERSIONS: Final = {"TLSv1.2": ssl.TLSVersion.TLSv1_2, "TLSv1.3": ssl.TLSVersion.TLSv1_3}
-# Versions that are no longer safe; they are not offered, whoever lists them.
+# Versions that are no longer safe; they are never offered.
 _OLD_VERSIONS: Final = frozenset({"SSLv2Hello", "SSLv3", "TLSv1", "TLSv1.1"})
 CHAIN_KEY: Final = "ssl.keystore.certificate.chain"
 KEY_KEY: Final = "ssl.keystore.key"
@@ -37,7 +37,7 @@ _TLS_KEYS: Final = frozenset(
     }
 )
 _SASL_KEYS: Final = frozenset({*_MECHANISM_KEYS, "sasl.username", "sasl.password", JAAS_KEY})
-# What chooses among equal parts of Java, what only brokers look at, and what belongs to mechanisms that are refused.
+# Choices between equal Java providers, properties of brokers, and those of refused mechanisms.
 _IDLE_KEYS: Final = frozenset(
     {
         *("ssl.protocol", "ssl.keymanager.algorithm", "ssl.secure.random.implementation", "ssl.client.auth"),
@@ -45,7 +45,7 @@ _IDLE_KEYS: Final = frozenset(
     }
 )
 _IDLE_FAMILIES: Final = ("sasl.login.refresh.", "sasl.login.retry.", "sasl.kerberos.", "sasl.oauthbearer.")
-# Others of these may be stricter than what is checked here.
+# Other values may be stricter than the checks here.
 _IDLE_VALUES: Final = {"ssl.provider": ("SunJSSE",), "ssl.trustmanager.algorithm": ("PKIX", "SunX509")}
 _PLAIN_MODULE: Final = "org.apache.kafka.common.security.plain.PlainLoginModule"
 _SCRAM_MODULE: Final = "org.apache.kafka.common.security.scram.ScramLoginModule"
@@ -60,13 +60,13 @@ class PemFile(NamedTuple):
 
     @property
     def place(self) -> str:
-        """Where the user finds the content."""
+        """The place of the content, for messages."""
         return self.key if self.in_property else self.path
 
 
 @dataclass(frozen=True, slots=True)
 class TlsSettings:
-    """Whom to trust, who we are, and how strict to be. Without anybody to trust, the machine's certificates decide."""
+    """Trusted certificates, own certificate, and strictness. The default truststore is that of the machine."""
 
     trusted_file: PemFile | None = None
     trusted_text: str | None = None
@@ -82,7 +82,7 @@ class TlsSettings:
 
 @dataclass(frozen=True, slots=True)
 class SecuritySettings:
-    """How connections are protected: with TLS, SASL, both or not at all."""
+    """The protection of connections: TLS, SASL, both or none."""
 
     tls: TlsSettings | None = None
     sasl: SaslCredentials | None = None
@@ -99,7 +99,7 @@ class SecuritySettings:
         protocol = _text(properties, _PROTOCOL_KEY) or "PLAINTEXT"
         if protocol.upper() not in PROTOCOLS:
             raise ConfigError(f"{_PROTOCOL_KEY}: {protocol} is not one of {', '.join(PROTOCOLS)}")
-        # As in Kafka, properties of what is not used are not looked at.
+        # As in Kafka, properties of unused features are not checked.
         uses_tls, uses_sasl = protocol.upper().endswith("SSL"), protocol.upper().startswith("SASL")
         return cls(_tls(properties) if uses_tls else None, _sasl(properties) if uses_sasl else None)
 
@@ -126,7 +126,7 @@ def _refuse_unknown(properties: Mapping[str, str], family: str, known: frozenset
     unknown = sorted(key for key in properties if key.startswith(family) and key not in known and not is_idle(key))
     if unknown:
         raise ConfigError(
-            f"{unknown[0]}: this client does not support it; of {family}* it knows {', '.join(sorted(known))}"
+            f"{unknown[0]}: this client does not support it; of {family}* it supports {', '.join(sorted(known))}"
         )
 
 
@@ -174,7 +174,7 @@ def _check_type(properties: Mapping[str, str], store: str, instead: str) -> None
 
 
 def _identity_texts(properties: Mapping[str, str]) -> tuple[str | None, Secret | None]:
-    """Return the client's certificates and their key if they stand in the properties."""
+    """Return the client's certificates and their key if the properties contain them."""
     chain, key = _text(properties, CHAIN_KEY), _text(properties, KEY_KEY)
     if chain is not None and key is None:
         raise ConfigError(f"{CHAIN_KEY}: needs {KEY_KEY}")
@@ -211,7 +211,7 @@ def _checks_host_name(properties: Mapping[str, str]) -> bool:
 def _versions(properties: Mapping[str, str]) -> tuple[ssl.TLSVersion, ssl.TLSVersion]:
     names = [name.strip() for name in properties.get(_VERSIONS_KEY, "TLSv1.2,TLSv1.3").split(",")]
     versions = [_VERSIONS[name] for name in names if name in _VERSIONS]
-    # A list of old versions alone is a wish that cannot be met.
+    # A list of old versions alone cannot be satisfied.
     refused = [name for name in names if name not in _VERSIONS and not (versions and name in _OLD_VERSIONS)]
     if refused:
         raise ConfigError(f"{_VERSIONS_KEY}: {refused[0]!r} is not one of {', '.join(_VERSIONS)}")

@@ -1,4 +1,4 @@
-"""TLS for connections to brokers: the context that settings ask for, and what went wrong in plain words."""
+"""TLS for connections to brokers: the context of the settings, and clear messages for failures."""
 
 from __future__ import annotations
 
@@ -19,7 +19,7 @@ _NOT_YET_VALID: Final = 9
 _EXPIRED: Final = 10
 _WRONG_NAME: Final = (62, 64)
 _UNKNOWN_AUTHORITY: Final = (2, 18, 19, 20, 21)
-# How OpenSSL says that what came is no TLS.
+# OpenSSL's reasons for bytes that are not TLS.
 _NO_TLS: Final = frozenset({"WRONG_VERSION_NUMBER", "RECORD_LAYER_FAILURE", "PACKET_LENGTH_TOO_LONG", "HTTP_REQUEST"})
 # The first bytes of a TLS record, an alert or a handshake of any version, read as the length of a response.
 _TLS_RECORD_HEADS: Final = (0x1503, 0x1603)
@@ -31,7 +31,7 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
     context.check_hostname = settings.checks_host_name
     context.minimum_version = settings.min_version
     context.maximum_version = settings.max_version
-    # As Java does: whatever certificate is in the truststore is trusted, be it that of a broker itself.
+    # As in Java: any certificate in the truststore is trusted, also that of a broker itself.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.trusted_file is not None:
         _trust_file(context, settings.trusted_file)
@@ -72,7 +72,7 @@ def _load_identity(context: ssl.SSLContext, certificate: PemFile, key: PemFile, 
     asked: list[bool] = []
 
     def password() -> str:
-        # Asked only for an encrypted key; without a function OpenSSL would ask the terminal.
+        # Called only for an encrypted key; without a function OpenSSL would read from the terminal.
         asked.append(True)
         if settings.key_password is None:
             raise ConfigError(f"ssl.key.password: not set, and the key in {key.place} is encrypted")
@@ -93,7 +93,7 @@ def _load_identity(context: ssl.SSLContext, certificate: PemFile, key: PemFile, 
 
 
 def _unreadable(certificate: PemFile, key: PemFile) -> PemFile:
-    """Return which of two files it was: OpenSSL does not tell."""
+    """Return which of two files failed: OpenSSL does not name it."""
     try:
         ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT).load_verify_locations(cafile=certificate.path)
     except ssl.SSLError:
@@ -103,8 +103,8 @@ def _unreadable(certificate: PemFile, key: PemFile) -> PemFile:
     return key
 
 
-def told_tls_failure(address: str, error: OSError) -> CrabkaError | None:
-    """Return what to raise for a failure of an encrypted connection; None if TLS had no part in it."""
+def tls_failure(address: str, error: OSError) -> CrabkaError | None:
+    """Return the exception for a failure of an encrypted connection; None if TLS is not the reason."""
     if isinstance(error, ssl.SSLCertVerificationError):
         return TlsAuthenticationError(f"TLS with {address}: {_certificate_problem(error)}")
     if isinstance(error, ssl.SSLEOFError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
@@ -124,8 +124,8 @@ def told_tls_failure(address: str, error: OSError) -> CrabkaError | None:
     return TlsAuthenticationError(f"TLS with {address} failed: {reason}")
 
 
-def told_length(address: str, length: int) -> TlsAuthenticationError | None:
-    """Return what to raise for a response whose length is in truth the beginning of a TLS record, else None."""
+def tls_length_failure(address: str, length: int) -> TlsAuthenticationError | None:
+    """Return the exception for a response whose length is the beginning of a TLS record, else None."""
     if length >> 16 not in _TLS_RECORD_HEADS:
         return None
     return TlsAuthenticationError(f"{address} answers with TLS: set security.protocol to SSL or SASL_SSL")
@@ -134,7 +134,9 @@ def told_length(address: str, length: int) -> TlsAuthenticationError | None:
 def _certificate_problem(error: ssl.SSLCertVerificationError) -> str:
     code, message = error.verify_code, error.verify_message
     if code in _UNKNOWN_AUTHORITY:
-        return f"its certificate is signed by no authority in ssl.ca.location or ssl.truststore.location ({message})"
+        return (
+            f"its certificate is not signed by an authority in ssl.ca.location or ssl.truststore.location ({message})"
+        )
     if code in _WRONG_NAME:
         return f"its certificate is for another host: {message}"
     if code == _EXPIRED:

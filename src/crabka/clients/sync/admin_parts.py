@@ -27,7 +27,7 @@ class SyncClusterAdmin:
         return self._run(self._admin.describe(include_fenced=include_fenced))
 
     def unregister_broker(self, broker_id: int) -> None:
-        """Make the cluster forget a broker."""
+        """Remove the registration of a broker."""
         self._run(self._admin.unregister_broker(broker_id))
 
     def describe_quorum(self) -> DescribedQuorum:
@@ -42,7 +42,7 @@ class SyncClusterAdmin:
         self._run(adding)
 
     def remove_raft_voter(self, voter_id: int, directory_id: UUID, *, cluster_id: str | None = None) -> None:
-        """Take a voter out of the quorum."""
+        """Remove a voter from the quorum."""
         self._run(self._admin.remove_raft_voter(voter_id, directory_id, cluster_id=cluster_id))
 
     def describe_features(self) -> dict[str, FeatureRange]:
@@ -62,13 +62,13 @@ class SyncReplicaAdmin:
         self._admin = session.client.replicas
 
     def reassign(self, targets: Mapping[TopicPartition, Sequence[int] | None]) -> None:
-        """Begin or cancel reassignments."""
+        """Start or cancel reassignments."""
         self._run(self._admin.reassign(targets))
 
     def list_reassignments(
         self, partitions: Iterable[TopicPartition] | None = None
     ) -> dict[TopicPartition, ReplicaMove]:
-        """Return what is being moved."""
+        """Return the reassignments in progress."""
         return self._run(self._admin.list_reassignments(partitions))
 
     def elect_leaders(
@@ -90,7 +90,7 @@ class SyncLogDirAdmin:
         return self._run(self._admin.describe(node_id, include_failed=include_failed))
 
     def move_replicas(self, node_id: int, targets: Mapping[TopicPartition, str]) -> None:
-        """Begin to move replicas of a broker to other log dirs of it."""
+        """Start to move replicas to other log dirs of the same broker."""
         self._run(self._admin.move_replicas(node_id, targets))
 
 
@@ -110,7 +110,7 @@ class SyncGroupAdmin:
         return self._run(self._admin.describe(group_id))
 
     def list_offsets(self, group_id: str) -> dict[TopicPartition, GroupOffset]:
-        """Return what a group has committed."""
+        """Return the committed offsets of a group."""
         return self._run(self._admin.list_offsets(group_id))
 
     def alter_offsets(self, group_id: str, offsets: Mapping[TopicPartition, int]) -> None:
@@ -118,7 +118,7 @@ class SyncGroupAdmin:
         self._run(self._admin.alter_offsets(group_id, offsets))
 
     def delete_offsets(self, group_id: str, partitions: Iterable[TopicPartition]) -> None:
-        """Forget what a group has committed for partitions."""
+        """Delete committed offsets of a group."""
         self._run(self._admin.delete_offsets(group_id, list(partitions)))
 
     def delete(self, group_id: str) -> None:

@@ -59,7 +59,7 @@ class SyncFetcher:
         self._run(self._client.seek_to(list(partitions), timestamp))
 
     def position(self, partition: TopicPartition) -> int | None:
-        """Return the offset of the next record, None while it is not known."""
+        """Return the offset of the next record, None while it is unknown."""
         return self._client.position(partition)
 
     def poll(self, timeout_ms: int = 1_000, max_records: int = 500) -> list[FetchedRecord]:

@@ -54,7 +54,7 @@ class SyncProducer:
         headers: Headers = (),
         timestamp: int | None = None,
     ) -> concurrent.futures.Future[RecordMetadata]:
-        """Queue a record, waiting while the buffer is full; return a future for where it lands.
+        """Queue a record, waiting while the buffer is full; return a future for its offset.
 
         Raises OperationError for an unknown topic or partition and for a record that is too large.
         """
@@ -101,15 +101,15 @@ class SyncProducer:
     def send_offsets_to_transaction(
         self, offsets: Mapping[TopicPartition, OffsetToCommit | int], group: GroupMembership | str
     ) -> None:
-        """Commit how far a group has read as a part of the transaction."""
+        """Commit offsets of a group as a part of the transaction."""
         self._run(self._client.send_offsets_to_transaction(offsets, group))
 
     def commit_transaction(self) -> None:
-        """Deliver what was sent and commit it."""
+        """Deliver the records of the transaction and commit it."""
         self._run(self._client.commit_transaction())
 
     def abort_transaction(self) -> None:
-        """Drop what was sent and abort."""
+        """Drop the records of the transaction and abort it."""
         self._run(self._client.abort_transaction())
 
     @contextlib.contextmanager

@@ -1,4 +1,4 @@
-"""What every blocking client has: an event loop in a thread, a cluster, and an async client on it."""
+"""The common part of blocking clients: an event loop in a thread, a cluster, and an async client."""
 
 from __future__ import annotations
 
@@ -47,7 +47,7 @@ class LoopThread:
 
 
 class SyncSession(Generic[ClientT]):
-    """Loop thread, runtime, cluster and async client behind one blocking client. Calls may come from any thread."""
+    """Loop thread, runtime, cluster and async client of one blocking client. Calls may come from any thread."""
 
     def __init__(
         self,

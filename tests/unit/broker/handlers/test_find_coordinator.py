@@ -63,5 +63,5 @@ def test_a_client_comes_back_while_the_controller_makes_the_topic(node: SimNode)
     answer = node.ask(ApiKey.FIND_COORDINATOR, 4, key_type=1, coordinator_keys=["id"])
     assert answer.coordinators[0].error_code is ErrorCode.coordinator_not_available
     # Nothing is wrong with the settings.
-    assert not node.context.transactions.told_of_missing_topic
+    assert not node.context.transactions.logged_missing_topic
     assert controller.names() == [["__transaction_state"]]

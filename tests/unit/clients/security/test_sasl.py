@@ -119,7 +119,7 @@ async def test_refused_handshake_is_told(
 @run_with(with_broker, None)
 async def test_broker_without_sasl_is_told(broker: ScriptedBroker, connect: Connect, /, missing: ApiKey) -> None:
     del broker.versions[missing]
-    with pytest.raises(SaslAuthenticationError, match=r"server:9 speaks no SASL: set security.protocol"):
+    with pytest.raises(SaslAuthenticationError, match=r"server:9 does not support SASL: set security.protocol"):
         await connect()
 
 

@@ -12,7 +12,7 @@ import pytest
 from crabka.clients.errors import ClientNetworkError, TlsAuthenticationError
 from crabka.clients.security.secret import Secret
 from crabka.clients.security.settings import PemFile, TlsSettings
-from crabka.clients.security.tls import tls_context, told_length, told_tls_failure
+from crabka.clients.security.tls import tls_context, tls_failure, tls_length_failure
 from crabka.errors import ConfigError
 from tests.support.wire.certificates import Authority, KeyPair
 
@@ -71,7 +71,7 @@ def shake_hands(client: ssl.SSLContext, server: ssl.SSLContext, host: str = "127
 def failure(client: ssl.SSLContext, server: ssl.SSLContext, host: str = "127.0.0.1") -> Exception | None:
     with pytest.raises(ssl.SSLError) as caught:
         shake_hands(client, server, host)
-    return told_tls_failure("broker:9093", caught.value)
+    return tls_failure("broker:9093", caught.value)
 
 
 def test_trusted_server_is_accepted_by_address_and_by_name(world: World) -> None:
@@ -105,7 +105,7 @@ def test_unknown_authority_is_told(world: World, tmp_path: Path) -> None:
     stranger = Authority(tmp_path, "stranger")
     told = failure(tls_context(trusting(stranger)), serving(world.server))
     assert isinstance(told, TlsAuthenticationError)
-    assert "signed by no authority in ssl.ca.location or ssl.truststore.location" in str(told)
+    assert "not signed by an authority in ssl.ca.location or ssl.truststore.location" in str(told)
 
 
 def test_wrong_host_name_is_told_unless_it_does_not_matter(world: World) -> None:
@@ -121,7 +121,7 @@ def test_wrong_host_name_is_told_unless_it_does_not_matter(world: World) -> None
 
 def test_an_authority_matters_even_where_the_host_name_does_not(world: World, tmp_path: Path) -> None:
     lenient = TlsSettings(trusting(Authority(tmp_path, "stranger")).trusted_file, checks_host_name=False)
-    assert "signed by no authority" in str(failure(tls_context(lenient), serving(world.server)))
+    assert "not signed by an authority" in str(failure(tls_context(lenient), serving(world.server)))
 
 
 def test_expired_certificate_is_told(world: World) -> None:
@@ -245,33 +245,33 @@ def test_a_peer_without_tls_is_told(world: World) -> None:
     to_client.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with pytest.raises(ssl.SSLError) as caught:
         near.do_handshake()
-    told = told_tls_failure("broker:9092", caught.value)
+    told = tls_failure("broker:9092", caught.value)
     assert isinstance(told, TlsAuthenticationError)
     assert str(told) == ("broker:9092 does not answer with TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT")
 
 
 def test_a_peer_that_leaves_may_be_without_tls_and_may_come_back() -> None:
     for error in (ssl.SSLEOFError(8, "EOF"), ConnectionResetError(), ConnectionAbortedError(), BrokenPipeError()):
-        told = told_tls_failure("broker:9092", error)
+        told = tls_failure("broker:9092", error)
         assert isinstance(told, ClientNetworkError)
         assert "if its listener is without TLS, set security.protocol to PLAINTEXT" in str(told)
 
 
 def test_other_failures_of_the_network_are_not_about_tls() -> None:
-    assert told_tls_failure("broker:9092", ConnectionRefusedError()) is None
-    assert told_tls_failure("broker:9092", OSError(101, "Network is unreachable")) is None
+    assert tls_failure("broker:9092", ConnectionRefusedError()) is None
+    assert tls_failure("broker:9092", OSError(101, "Network is unreachable")) is None
 
 
 def test_other_failures_of_tls_keep_their_reason() -> None:
     error = ssl.SSLError(1, "[SSL: INTERNAL_ERROR] internal error")
-    assert "internal error" in str(told_tls_failure("broker:9092", error))
+    assert "internal error" in str(tls_failure("broker:9092", error))
 
 
 @pytest.mark.parametrize(
     ("head", "is_tls"), [(b"\x15\x03\x03\x00", True), (b"\x16\x03\x01\x02", True), (b"HTTP", False)]
 )
 def test_length_that_is_the_beginning_of_a_tls_record_is_recognised(head: bytes, is_tls: bool) -> None:
-    told = told_length("broker:9093", int.from_bytes(head, "big", signed=True))
+    told = tls_length_failure("broker:9093", int.from_bytes(head, "big", signed=True))
     assert (told is not None) is is_tls
     if told is not None:
         assert str(told) == "broker:9093 answers with TLS: set security.protocol to SSL or SASL_SSL"

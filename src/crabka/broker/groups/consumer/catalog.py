@@ -1,4 +1,4 @@
-"""What consumer groups know of the cluster's topics: a small view of the metadata image that counts its changes."""
+"""The topics of the cluster for consumer groups: a small view of the metadata image that counts its changes."""
 
 from __future__ import annotations
 
@@ -30,12 +30,12 @@ class TopicCatalog:
     def __init__(self) -> None:
         self.by_name: dict[str, CatalogTopic] = {}
         self.by_id: dict[uuid.UUID, CatalogTopic] = {}
-        # Rises with every change of a topic: groups look at their topics again when it did.
+        # Rises with every change of a topic: groups then check their topics again.
         self.version = 0
         self._racks: Mapping[int, str | None] = {}
 
     def put(self, name: str, topic_id: uuid.UUID, racks: list[list[str]]) -> None:
-        """Add a topic or take over its change; `racks` has one entry per partition."""
+        """Add or change a topic; `racks` has one entry per partition."""
         before = self.by_name.get(name)
         if before is not None:
             self.by_id.pop(before.topic_id, None)
@@ -44,7 +44,7 @@ class TopicCatalog:
         self.version += topic != before
 
     def remove(self, topic_id: uuid.UUID) -> None:
-        """Forget a topic; an unknown one is fine."""
+        """Remove a topic, if it is known."""
         topic = self.by_id.pop(topic_id, None)
         if topic is not None:
             if self.by_name.get(topic.name) is topic:
@@ -52,7 +52,7 @@ class TopicCatalog:
             self.version += 1
 
     def follow(self, image: MetadataImage, changed: Iterable[uuid.UUID] | None = None) -> None:
-        """Take over the topics of an image that changed; all of them without `changed` or when racks changed."""
+        """Update the changed topics from an image; all topics without `changed` or when racks changed."""
         racks = {broker_id: broker.rack for broker_id, broker in image.cluster.brokers.items()}
         if changed is None or racks != self._racks:
             self._racks = racks

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
 
 @dataclass(frozen=True, slots=True)
 class GroupContext:
-    """What the collaborators of one group share and none of them changes."""
+    """Shared by the collaborators of one group, and changed by none of them."""
 
     group_id: str
     catalog: TopicCatalog

@@ -1,4 +1,4 @@
-"""The embedded consumer protocol: what classic consumers tell of themselves in JoinGroup and read in SyncGroup.
+"""The embedded consumer protocol: what classic consumers send in JoinGroup and receive in SyncGroup.
 
 A version as int16 and a body. The broker reads and writes it only where a group moves between the two protocols.
 """
@@ -24,7 +24,7 @@ _NEWEST = 3
 
 
 class EmbeddedSubscription(NamedTuple):
-    """What a classic consumer tells: topics, what it owns, and its rack."""
+    """The subscription of a classic consumer: topics, owned partitions, and rack."""
 
     version: int
     topics: tuple[str, ...]
@@ -32,7 +32,7 @@ class EmbeddedSubscription(NamedTuple):
     rack_id: str | None = None
 
     def owned_in(self, catalog: TopicCatalog) -> Partitions:
-        """Return what the consumer owns by topic id; topics that are gone are left out."""
+        """Return the owned partitions by topic id, without deleted topics."""
         return _by_id(self.owned, catalog)
 
 
@@ -71,7 +71,7 @@ def decode_subscription_untrusted(data: bytes) -> EmbeddedSubscription:
 
 
 def decode_assignment_untrusted(data: bytes, catalog: TopicCatalog) -> Partitions:
-    """Read an assignment; none at all is empty. Raises WireError."""
+    """Read an assignment; empty bytes are an empty one. Raises WireError."""
     if not data:
         return {}
     entity = _class(consumer_protocol_assignment, _version_of(data), "ConsumerProtocolAssignment")
@@ -81,7 +81,7 @@ def decode_assignment_untrusted(data: bytes, catalog: TopicCatalog) -> Partition
 
 
 def encode_assignment(partitions: Mapping[Any, Any], catalog: TopicCatalog, version: int) -> bytes:
-    """Return the assignment that a member reads; topics that are gone are left out."""
+    """Return the bytes of an assignment, without deleted topics."""
     entity = _class(consumer_protocol_assignment, version, "ConsumerProtocolAssignment")
     topic = _class(consumer_protocol_assignment, version, "TopicPartition")
     body = entity(

@@ -214,7 +214,7 @@ class ConsumerGroup:
     # -- requests that wait --------------------------------------------------------------------------------------
 
     def withdraw(self, event: Request) -> None:
-        """Forget a request that still waits: it was answered otherwise."""
+        """Remove a request that still waits, because it has been answered."""
         with suppress(ValueError):
             self._deferred.remove(event)
 

@@ -1,4 +1,4 @@
-"""A member of a consumer group: what it told, and how far it is with its assignment. Values, never changed in place."""
+"""A member of a consumer group: its metadata and the state of its assignment. Immutable values."""
 
 from __future__ import annotations
 
@@ -19,12 +19,12 @@ STATIC_LEAVING_EPOCH: Final = -2
 
 
 class ReconciliationState(IntEnum):
-    """How far a member is, by the numbers that are stored."""
+    """The progress of a member towards its target, by the stored numbers."""
 
     STABLE = 0
-    # It was told to give partitions up and still has them.
+    # It has to revoke partitions and still has them.
     UNREVOKED_PARTITIONS = 1
-    # Partitions that it is to have are still with others.
+    # Other members still have partitions of its target.
     UNRELEASED_PARTITIONS = 2
     # Written by a later version.
     UNKNOWN = 127
@@ -35,14 +35,14 @@ class ReconciliationState(IntEnum):
 
 
 class ClassicMetadata(NamedTuple):
-    """What a member of the classic protocol told when it joined."""
+    """What a member with the classic protocol sent when it joined."""
 
     session_timeout_ms: int
     protocols: tuple[tuple[str, bytes], ...]
 
 
 class MemberMetadata(NamedTuple):
-    """What a member told of itself."""
+    """What a member reported about itself."""
 
     instance_id: str | None = None
     rack_id: str | None = None
@@ -53,12 +53,12 @@ class MemberMetadata(NamedTuple):
     topic_regex: str | None = ""
     rebalance_timeout_ms: int = -1
     server_assignor: str | None = None
-    # Set while the member speaks the classic protocol.
+    # Set while the member uses the classic protocol.
     classic: ClassicMetadata | None = None
 
 
 class CurrentAssignment(NamedTuple):
-    """Where a member is on its way to the target assignment."""
+    """The current assignment of a member on the way to its target."""
 
     epoch: int = JOINING_EPOCH
     previous_epoch: int = JOINING_EPOCH
@@ -67,7 +67,7 @@ class CurrentAssignment(NamedTuple):
     revoking: AssignedPartitions = NOTHING_ASSIGNED
 
     def moved_to(self, epoch: int) -> CurrentAssignment:
-        """Return the same in another epoch; the one before it is remembered, because an answer may get lost."""
+        """Return the same in another epoch; the previous epoch stays valid, because an answer may be lost."""
         return self._replace(epoch=epoch, previous_epoch=self.epoch)
 
 
@@ -80,11 +80,11 @@ class ConsumerMember(NamedTuple):
 
     @property
     def uses_classic_protocol(self) -> bool:
-        """Return whether the member speaks JoinGroup, SyncGroup and Heartbeat."""
+        """Return whether the member uses JoinGroup, SyncGroup and Heartbeat."""
         return self.metadata.classic is not None
 
     def is_reconciled_to(self, epoch: int) -> bool:
-        """Return whether the member has all that the target of an epoch gives it."""
+        """Return whether the member has its whole target of an epoch."""
         return self.current.state is ReconciliationState.STABLE and self.current.epoch == epoch
 
 
@@ -94,7 +94,7 @@ def numbers_of(assigned: AssignedPartitions) -> Partitions:
 
 
 def is_subset(owned: Partitions | None, assigned: AssignedPartitions) -> bool:
-    """Return whether all that a member says it owns was assigned to it; a member that says nothing may own more."""
+    """Return whether all reported partitions are assigned to the member; without a report it may own more."""
     if owned is None:
         return False
     return all(

@@ -1,7 +1,7 @@
-"""The hash that tells a group whether the topics that it subscribes to have changed (KIP-1101).
+"""The hash of the topics that a group subscribes to, by which it detects changes (KIP-1101).
 
 XXH3 over the fields of a topic in Kafka's order; numbers are little-endian, a string is its UTF-16 code units and
-their count. The same as Kafka's, so that a group that moves between the two needs no new assignment.
+their count. The same as Kafka's, so that a group that moves between Kafka and Crabka needs no new assignment.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""Groups that move between the classic and the consumer protocol while they live; their offsets stay (KIP-848)."""
+"""Online migration of groups between the classic and the consumer protocol; their offsets stay (KIP-848)."""
 
 from __future__ import annotations
 
@@ -48,9 +48,9 @@ def check_upgrade(group: Membership, settings: ConsumerSettings) -> None:
 
 
 def upgrade_records(group: Membership, catalog: TopicCatalog) -> list[ConsumerRecord]:
-    """Return the records that make a classic group a consumer group, with what its members have.
+    """Return the records that turn a classic group into a consumer group with the same assignments.
 
-    Raises OperationError: GROUP_ID_NOT_FOUND if what a member told cannot be read.
+    Raises OperationError: GROUP_ID_NOT_FOUND if the metadata of a member cannot be read.
     """
     try:
         members = [_Upgraded(member, group, catalog) for member in group.members.values()]
@@ -97,11 +97,11 @@ def _upgrade_records(group: Membership, members: list[_Upgraded]) -> Iterator[Co
 def downgraded_group(
     group_id: str, data: ConsumerGroupData, leaving: Collection[str], catalog: TopicCatalog, now_ms: int
 ) -> Membership:
-    """Return the classic group of the members that stay, each with what it has and what it is giving up.
+    """Return the classic group of the remaining members, each with its assigned and its revoking partitions.
 
-    Kafka writes down the target, which members may not have reached: a partition that one of them still uses would
-    seem free if the group became a consumer group again before they joined. All that stay have to speak the classic
-    protocol. The caller gives the group its settings, and a rebalance unless `has_settled`.
+    Kafka stores the target, which members may not have reached: a partition that one of them still uses would seem
+    free if the group became a consumer group again before they joined. All remaining members must use the classic
+    protocol. The caller sets the settings of the group, and rebalances it unless `has_settled`.
     """
     group = Membership(group_id, ClassicSettings(), now_ms)
     group.generation = data.epoch
@@ -129,7 +129,7 @@ def downgraded_group(
 
 
 def has_settled(data: ConsumerGroupData, leaving: Collection[str]) -> bool:
-    """Return whether every member that stays has exactly what the target gives it."""
+    """Return whether every remaining member has exactly its target."""
     return all(
         member_id in leaving or _held_by(member) == data.target_of(member_id)
         for member_id, member in data.members.items()

@@ -1,7 +1,7 @@
-"""One step of a member towards the target assignment (KIP-848): give up first, then get what is free.
+"""One step of a member towards the target assignment (KIP-848): revoke first, then assign what is free.
 
-A member keeps its epoch until it has told that it gave up all that the target does not leave it. A partition goes to
-its next owner only when nobody has it or still gives it up: so it has at most one owner at any time.
+A member keeps its epoch until it reports that it has revoked all partitions outside its target. A partition goes to its
+next owner only when no member has it or is still revoking it, so it has at most one owner at any time.
 """
 
 from __future__ import annotations
@@ -27,7 +27,7 @@ _STATE = ReconciliationState
 
 
 class Goal(NamedTuple):
-    """Where a member is to get to, and what it can have on the way."""
+    """The target of a member, and which partitions it can get now."""
 
     epoch: int
     target: Partitions
@@ -38,9 +38,9 @@ class Goal(NamedTuple):
 
 
 def reconcile(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
-    """Return where the member is now. `owned` is what it says it owns; None if it did not say.
+    """Return the next assignment of a member. `owned` is what it reports to own; None without a report.
 
-    Raises OperationError: FENCED_MEMBER_EPOCH if only a new start can tell what it owns.
+    Raises OperationError: FENCED_MEMBER_EPOCH if it has to rejoin because its partitions are unknown.
     """
     match current.state:
         case _STATE.STABLE if current.epoch == goal.epoch:
@@ -65,7 +65,7 @@ def _owns_some(owned: Partitions | None, partitions: AssignedPartitions) -> bool
 
 
 def _leave_topics(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
-    """Let the member give up topics that it does not subscribe to any more, without waiting for a new target."""
+    """Revoke topics that the member no longer subscribes to, without waiting for a new target."""
     gone = {topic_id: each for topic_id, each in current.assigned.items() if topic_id not in goal.topic_ids}
     if not gone:
         return current
@@ -94,7 +94,7 @@ def _next(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> C
         if len(kept) < len(had):
             revoking[topic_id] = {partition: epoch for partition, epoch in had.items() if partition not in kept}
         for partition in sorted(target.difference(kept)):
-            # What the member has just given up itself is free for it.
+            # Partitions that the member itself has just revoked are free for it.
             if goal.is_free(topic_id, partition) or partition in current.revoking.get(topic_id, ()):
                 arriving.append((topic_id, partition))
             else:

@@ -51,7 +51,7 @@ _NULL_CLASSIC_TAG = b"\1\0\1\0"
 
 
 class MemberRecord(NamedTuple):
-    """What a member told of itself, or that it is gone."""
+    """The metadata of a member, or its removal."""
 
     group_id: str
     member_id: str
@@ -59,7 +59,7 @@ class MemberRecord(NamedTuple):
 
 
 class GroupEpochRecord(NamedTuple):
-    """The group's epoch with the hash of its topics, or that the group is gone."""
+    """The group's epoch with the hash of its topics, or the removal of the group."""
 
     group_id: str
     epoch: int | None
@@ -67,7 +67,7 @@ class GroupEpochRecord(NamedTuple):
 
 
 class PartitionMetadataRecord(NamedTuple):
-    """What brokers before 4.1 kept instead of the hash: only that it is there counts, so that it can be removed."""
+    """What brokers before 4.1 stored instead of the hash: only its existence matters, so that it can be removed."""
 
     group_id: str
     deleted: bool = True
@@ -82,7 +82,7 @@ class TargetEpochRecord(NamedTuple):
 
 
 class TargetRecord(NamedTuple):
-    """What a member is to have."""
+    """The target assignment of a member."""
 
     group_id: str
     member_id: str
@@ -90,7 +90,7 @@ class TargetRecord(NamedTuple):
 
 
 class CurrentRecord(NamedTuple):
-    """How far a member is."""
+    """The current assignment of a member."""
 
     group_id: str
     member_id: str
@@ -98,7 +98,7 @@ class CurrentRecord(NamedTuple):
 
 
 class ResolvedPattern(NamedTuple):
-    """The topics that a pattern means, by which metadata, and when it was looked at."""
+    """The topics that match a pattern, the version of the metadata, and the time of the match."""
 
     topics: tuple[str, ...]
     version: int
@@ -106,7 +106,7 @@ class ResolvedPattern(NamedTuple):
 
 
 class PatternRecord(NamedTuple):
-    """The topics that a pattern means, or that nobody subscribes to it any more."""
+    """The topics that match a pattern, or its removal with the last subscriber."""
 
     group_id: str
     pattern: str
@@ -236,7 +236,7 @@ def _pattern_entity(resolved: ResolvedPattern | None) -> Any:
 
 
 def decode_consumer_record(key_type: int, key: bytes, value: bytes | None) -> ConsumerRecord:
-    """Return what a record of one of `CONSUMER_KEY_TYPES` says. Raises WireError if the bytes are malformed."""
+    """Return the decoded record of one of `CONSUMER_KEY_TYPES`. Raises WireError if the bytes are malformed."""
     key_class, value_class = _CLASSES[key_type]
     of: Any = decode_entity(key_class, key, 2)[0]
     stored: Any = None

@@ -1,4 +1,4 @@
-"""The shell around the cores of consumer groups: steps them, appends, answers, and swaps them with classic groups."""
+"""The shell around the cores of consumer groups: steps them, appends, answers, upgrades and downgrades."""
 
 from __future__ import annotations
 
@@ -45,16 +45,16 @@ class ConsumerRunner:
         self._deadlines = deadlines
 
     async def heartbeat(self, group_id: str, event: ConsumerHeartbeat) -> ConsumerHeartbeatResult:
-        """Step a group with a report and return its answer.
+        """Step a group with a heartbeat and return its answer.
 
-        Raises OperationError: GROUP_ID_NOT_FOUND, or that the group is not here.
+        Raises OperationError: GROUP_ID_NOT_FOUND, or that this node does not coordinate the group.
         """
         return cast("ConsumerHeartbeatResult", await self.wait(self._report(group_id, event), event))
 
     def _report(self, group_id: str, event: ConsumerHeartbeat) -> ConsumerGroup:
-        """Step a group; a member that joins makes the group, also out of a classic one.
+        """Step a group; a member that joins creates the group, or upgrades a classic one.
 
-        Raises OperationError: GROUP_ID_NOT_FOUND, or that the group is not here.
+        Raises OperationError: GROUP_ID_NOT_FOUND, or that this node does not coordinate the group.
         """
         hosted, group = self._coordinator.group(group_id)
         if isinstance(group, ConsumerGroup):
@@ -74,19 +74,19 @@ class ConsumerRunner:
             if group is not None:
                 self._coordinator.retire_classic(hosted, group, ErrorCode.rebalance_in_progress)
             hosted.shard.groups[group_id] = created
-        self._carry_out(hosted, created, actions)
+        self._execute(hosted, created, actions)
         self.arm(hosted, created)
         return created
 
     def step(self, hosted: HostedShard, group: ConsumerGroup, event: ConsumerEvent) -> None:
-        """Step a group and carry out what follows."""
-        self._carry_out(hosted, group, group.step(event, self._coordinator.now_ms()))
+        """Step a group and execute its actions."""
+        self._execute(hosted, group, group.step(event, self._coordinator.now_ms()))
         self.arm(hosted, group)
 
     async def wait(self, group: ConsumerGroup, event: ConsumerHeartbeat | Join | Sync | Heartbeat | Leave) -> Any:
-        """Return the answer to a request; the sender is told to come back if it is not there in time.
+        """Return the answer to a request; COORDINATOR_NOT_AVAILABLE if there is none in time, so that clients retry.
 
-        Records that are on their way stay on it. A request that waits for them is taken back.
+        Records in flight are still stored. A request that waits for them is withdrawn.
         """
         timeout_ms = self._coordinator.store_timeout_ms
         result = await event.reply.wait_in_time(timeout_ms, None)
@@ -96,17 +96,17 @@ class ConsumerRunner:
         return group.refuse(event, ErrorCode.coordinator_not_available)
 
     def start(self, hosted: HostedShard, group: ConsumerGroup) -> None:
-        """Begin to run a group that was loaded."""
+        """Start to run a loaded group."""
         group.loaded(self._coordinator.now_ms())
         self.arm(hosted, group)
 
     def retire(self, hosted: HostedShard, group: ConsumerGroup, error_code: ErrorCode) -> None:
-        """End a group here; whoever waits is told."""
-        self._carry_out(hosted, group, group.retire(error_code))
+        """End a group on this node and answer waiting requests with the error."""
+        self._execute(hosted, group, group.retire(error_code))
         self._deadlines.disarm(group)
 
     def arm(self, hosted: HostedShard, group: ConsumerGroup) -> None:
-        """Look at a group again when something is due; while it stores it can do nothing, and is armed after that."""
+        """Set the timer of a group to its first deadline; a group that stores a batch is armed after that."""
         deadline_ms = group.deadlines.first_ms
         if deadline_ms != NEVER and hosted.is_active and not (group.is_dead or group.store.is_storing):
             self._deadlines.arm(group, deadline_ms, partial(self._on_deadline, hosted, group))
@@ -115,7 +115,7 @@ class ConsumerRunner:
         if hosted.is_active and not group.is_dead:
             self.step(hosted, group, Tick())
 
-    def _carry_out(self, hosted: HostedShard, group: ConsumerGroup, actions: Sequence[ConsumerAction]) -> None:
+    def _execute(self, hosted: HostedShard, group: ConsumerGroup, actions: Sequence[ConsumerAction]) -> None:
         for action in actions:
             match action:
                 case Answer(reply, result):

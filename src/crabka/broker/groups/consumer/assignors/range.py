@@ -1,7 +1,8 @@
-"""The assignor `range`: of every topic a member gets one run of partitions.
+"""The assignor `range`: each member gets one range of partitions of every topic.
 
-Members of the same subscription get the same numbers of every topic that has as many partitions, so that topics can
-be joined by partition. Static members come first, by their instance, so that they keep their runs over a restart.
+Members with the same subscription get the same partition numbers of all topics with the same number of partitions, so
+that topics can be joined by partition. Static members come first, by instance id, so that they keep their ranges after
+a restart.
 """
 
 from __future__ import annotations
@@ -15,7 +16,7 @@ if TYPE_CHECKING:
 
 
 def assign(spec: AssignmentSpec) -> dict[str, Partitions]:
-    """Return what every member is to have."""
+    """Return the target assignment."""
     ordered = sorted(
         spec.members.items(), key=lambda item: (item[1].instance_id is None, item[1].instance_id or item[0])
     )

@@ -1,4 +1,4 @@
-"""Assignors by the names that clients and `group.consumer.assignors` give them."""
+"""Assignors by the names that clients and `group.consumer.assignors` use."""
 
 from __future__ import annotations
 

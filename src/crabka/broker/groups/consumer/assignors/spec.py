@@ -1,4 +1,4 @@
-"""What an assignor is given and gives back."""
+"""The input and the result of an assignor."""
 
 from __future__ import annotations
 
@@ -11,7 +11,7 @@ NO_PARTITIONS: Final[Partitions] = {}
 
 
 class SpecMember(NamedTuple):
-    """A member: its static id, the topics that it wants (in a fixed order) and what it was to have before."""
+    """A member: its instance id, the topics that it subscribes to (in a fixed order), and its last target."""
 
     instance_id: str | None
     topics: tuple[uuid.UUID, ...]
@@ -19,13 +19,13 @@ class SpecMember(NamedTuple):
 
 
 class AssignmentSpec(NamedTuple):
-    """A group: its members in a fixed order, and how many partitions the topics have."""
+    """A group: its members in a fixed order, and the partition counts of the topics."""
 
     members: Mapping[str, SpecMember]
     partition_counts: Mapping[uuid.UUID, int]
 
     @property
     def is_homogeneous(self) -> bool:
-        """Return whether all members want the same topics."""
+        """Return whether all members subscribe to the same topics."""
         wanted = {member.topics for member in self.members.values()}
         return len(wanted) <= 1

@@ -1,8 +1,8 @@
-"""The assignor `uniform`: members get as many partitions as the others, and keep what they have where they can.
+"""The assignor `uniform`: members get equal numbers of partitions, and keep their partitions where possible.
 
-If all want the same topics every member has a quota: what exceeds it is taken away, what is free fills the others up.
-Otherwise free partitions go to the subscriber that has least, topics with few subscribers first, and then partitions
-move from members that have more to ones that have at least two fewer, until none can.
+If all members subscribe to the same topics, every member has a quota: partitions above it are removed, and free ones
+fill the other members up. Otherwise free partitions go to the subscriber with the fewest, topics with few subscribers
+first. Then partitions move from members to others with at least two fewer, until no move is possible.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ if TYPE_CHECKING:
 
 
 def assign(spec: AssignmentSpec) -> dict[str, Partitions]:
-    """Return what every member is to have."""
+    """Return the target assignment."""
     if not spec.members:
         return {}
     shares = _homogeneous(spec) if spec.is_homogeneous else _Heterogeneous(spec).build()
@@ -63,7 +63,7 @@ def _homogeneous(spec: AssignmentSpec) -> Shares:
 
 
 def _free(spec: AssignmentSpec, counts: dict[uuid.UUID, int]) -> Iterator[tuple[uuid.UUID, int]]:
-    """Yield the partitions that nobody has."""
+    """Yield the partitions that no member has."""
     taken: dict[uuid.UUID, set[int]] = {topic_id: set() for topic_id in counts}
     for member in spec.members.values():
         for topic_id, partitions in member.assignment.items():
@@ -76,7 +76,7 @@ def _free(spec: AssignmentSpec, counts: dict[uuid.UUID, int]) -> Iterator[tuple[
 
 
 class _Heterogeneous:
-    """Members that want different topics."""
+    """Members with different subscriptions."""
 
     def __init__(self, spec: AssignmentSpec) -> None:
         self._spec = spec
@@ -89,7 +89,7 @@ class _Heterogeneous:
 
     def build(self) -> Shares:
         self._keep()
-        # Topics that few can take come first: whoever can take others as well fills the gaps.
+        # Topics with few subscribers come first: members with more topics then fill the gaps.
         topics = sorted(self._subscribers, key=lambda each: len(self._subscribers[each]))
         self._assign_free(topics)
         self._balance(topics)
@@ -125,7 +125,7 @@ class _Heterogeneous:
                 heapq.heapreplace(heap, (load + 1, position, member_id))
 
     def _balance(self, topics: list[uuid.UUID]) -> None:
-        # Every move brings two members nearer to each other, so that this ends.
+        # Every move reduces a difference between two members, so this ends.
         moved = True
         while moved:
             moved = False
