@@ -56,6 +56,7 @@ def test_a_tidy_tree_has_no_problems(check: Callable[[Path], list[str]], tmp_pat
     plant(tmp_path, "src/crabka/log/segment.py", "class Segment:\n    def read(self, a, b, c, d, e, *, f, g): ...\n")
     plant(tmp_path, "src/crabka/log/names.py", "from crabka.log.segment import Segment\n")
     plant(tmp_path, "src/crabka/protocol/generated/big.py", "class Segment: ...\n" * 900)
+    plant(tmp_path, "src/crabka/log/events.py", "class A: ...\nclass B: ...\nEvent = A | B\n" + "# Many.\n" * 40)
     plant(tmp_path, "tests/unit/protocol/test_generated.py", "")
     plant(tmp_path, "tests/unit/log/test_segment.py", "")
     plant(tmp_path, "tests/unit/log/test_segment_recovery.py", "")

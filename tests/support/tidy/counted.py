@@ -121,14 +121,12 @@ def format_counts(root: Path) -> Counts:
 
 def word_counts(root: Path) -> Counts:
     """Return how often each unwanted word stands in each tree."""
-    patterns = {
-        word: re.compile(rf"(?<![a-z])(?:{pattern})(?![a-z])", re.IGNORECASE) for word, pattern in WORDS.items()
-    }
+    words = {f"word_{number}": word for number, word in enumerate(WORDS)}
+    pattern = "|".join(f"(?P<{group}>{WORDS[word]})" for group, word in words.items())
     found: Counter[str] = Counter()
     for tree, text in _texts(root):
-        for word, pattern in patterns.items():
-            if count := len(pattern.findall(text)):
-                found[f"{word} in {tree}"] += count
+        for match in re.finditer(rf"(?<![a-z])(?:{pattern})(?![a-z])", text, re.IGNORECASE):
+            found[f"{words[str(match.lastgroup)]} in {tree}"] += 1
     return found
 
 

@@ -137,9 +137,11 @@ def _positional_count(function: ast.FunctionDef | ast.AsyncFunctionDef) -> int:
 
 
 def _is_declaration(node: ast.stmt) -> bool:
-    """Whether a statement only names types: type variables, and classes whose functions have no body."""
+    """Whether a statement only names types: type variables, unions, and classes whose functions have no body."""
     match node:
         case ast.Assign(value=ast.Call(func=ast.Name(id="TypeVar" | "ParamSpec" | "NewType"))):
+            return True
+        case ast.Assign(value=ast.BinOp(op=ast.BitOr())):
             return True
         case ast.ClassDef():
             functions = [inner for inner in ast.walk(node) if isinstance(inner, ast.FunctionDef | ast.AsyncFunctionDef)]
