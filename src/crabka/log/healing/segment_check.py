@@ -98,8 +98,8 @@ class SegmentCheck:
     def _aborted_reason(self, rebuilt: list[AbortedTransaction]) -> str:
         """Return what is wrong with the transaction index.
 
-        That of the active segment is in memory. Cleaning leaves entries whose batches it has removed, and with them what
-        their last stable offsets were computed from.
+        That of the active segment is in memory. Cleaning keeps entries whose batches it has removed, and with these it
+        removes what last stable offsets are computed from.
         """
         target = self._target
         if not target.is_sealed:
