@@ -19,6 +19,7 @@ from crabka.vfs import OsFileSystem
 from tests.support.cluster_process.cluster import ClusterProcesses, combined
 from tests.support.cluster_process.nodes import ClusterNode, CrabkaClusterNode
 from tests.support.cluster_process.reading import read_committed
+from tests.support.faults.rotting_files import flip_byte, has_whole_twin
 from tests.support.nodes.process import NodeError, wait_until
 from tests.support.scale import scaled, soaking
 
@@ -115,18 +116,10 @@ def flip_somewhere(rng: random.Random, node: ClusterNode) -> str:
         path
         for place in places
         for path in sorted(place.iterdir())
-        if path.name.endswith(suffix) and path.is_file() and path.stat().st_size
+        if path.name.endswith(suffix) and path.is_file() and path.stat().st_size and has_whole_twin(path)
     ]
-    if not files:
-        return f"no {suffix}"
-    path = rng.choice(files)
-    position, mask = rng.randrange(path.stat().st_size), 1 << rng.randrange(8)
-    with path.open("r+b") as file:
-        file.seek(position)
-        old = file.read(1)[0]
-        file.seek(position)
-        file.write(bytes([old ^ mask]))
-    return f"{path.name} of {path.parent.name} of node {node.node_id} at {position}"
+    flip = flip_byte(rng, suffix, files) if files else None
+    return f"node {node.node_id}, {flip}" if flip is not None else f"no {suffix}"
 
 
 def wait_whole(cluster: ClusterProcesses, flips: list[str]) -> None:

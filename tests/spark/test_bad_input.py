@@ -66,7 +66,7 @@ NO_BROKER = r"cannot connect to 127\.0\.0\.1:\d+: .*refused"
         ("audit --tier ftp://host", "ftp://host is no storage: use file:///directory, s3://bucket/prefix, gs:// or az"),
         ("audit --tier {none}", r"{none} is no tier: it has no directory kafka-tiered-storage"),
         (f"{RECOVER} --tier {{none}}", "there is no tier at {none}: the directory does not exist"),
-        ("recover --tier {tier}", "say where the new node lives: --data-dir DIRECTORY or --config FILE"),
+        ("recover --tier {tier}", "name the directory of the new node: --data-dir DIRECTORY or --config FILE"),
         (f"{RECOVER} --tier ftp://host", "ftp://host is no storage: use file:///directory, s3://bucket/prefix"),
     ],
 )

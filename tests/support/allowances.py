@@ -6,10 +6,7 @@ format, an unwanted word and the tree in which it stands.
 
 from __future__ import annotations
 
-INHERITANCE: dict[str, int] = {
-    "_JsonPrinter(_Printer)": 1,
-    "_ValuePrinter(_Printer)": 1,
-}
+INHERITANCE: dict[str, int] = {}
 
 FOLDERS: dict[str, int] = {
     "bench": 36,

@@ -1,7 +1,7 @@
 """Leader epochs of a history: which epoch wrote which offsets (Kafka's LeaderEpochFileCache, KIP-101, KIP-279).
 
 Two histories may have the same offsets with other records: a log that was truncated, or an unclean election. Only the
-epochs tell them apart. The text form is in `checkpoints`.
+epochs distinguish them. The text form is in `checkpoints`.
 """
 
 from __future__ import annotations

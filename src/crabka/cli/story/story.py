@@ -117,8 +117,8 @@ def main(arguments: Sequence[str]) -> int:
         listen = "127.0.0.1:0" if options.once else free_address()
         bootstrap = stack.enter_context(running_node(home, listen))
         tour = give_tour(console, bootstrap, options.records, home.tier)
-        told = "left out" if options.no_spark else give_lake_tour(TOPIC, home.tier, home.lake, saying(console))
-        console.print(summary(bootstrap, home, tour, told))
+        lake = "left out" if options.no_spark else give_lake_tour(TOPIC, home.tier, home.lake, saying(console))
+        console.print(summary(bootstrap, home, tour, lake))
         if not options.once:
             with contextlib.suppress(KeyboardInterrupt):
                 console.print(Text("The node serves until Ctrl-C.", style="dim"))
@@ -269,7 +269,7 @@ async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count
     return Measured(len(numbers), byte_count, time.perf_counter() - started)
 
 
-def summary(bootstrap: str, home: Home, tour: Tour, told: LakeFacts | str) -> Panel:
+def summary(bootstrap: str, home: Home, tour: Tour, lake: LakeFacts | str) -> Panel:
     """Return the summary of the tour."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold cyan")
@@ -281,7 +281,7 @@ def summary(bootstrap: str, home: Home, tour: Tour, told: LakeFacts | str) -> Pa
     facts.add_row("tier", _tier_line(tour.facts, home))
     facts.add_row("read again", f"{tour.read_from_tier} (from the tier)")
     facts.add_row("checked", Text("every order came back exactly once, from the disk and from the tier", style="green"))
-    _add_lake(facts, told)
+    _add_lake(facts, lake)
     facts.add_row("", "")
     facts.add_row("crabka", f"crabka records tail {TOPIC} --bootstrap {bootstrap}")
     facts.add_row("", f"crabka tier status --bootstrap {bootstrap}")
@@ -291,17 +291,17 @@ def summary(bootstrap: str, home: Home, tour: Tour, told: LakeFacts | str) -> Pa
     return Panel(facts, title="A Kafka-compatible broker in Python", border_style="cyan", expand=False)
 
 
-def _add_lake(facts: Table, told: LakeFacts | str) -> None:
-    if isinstance(told, str):
-        facts.add_row("Spark", told)
+def _add_lake(facts: Table, lake: LakeFacts | str) -> None:
+    if isinstance(lake, str):
+        facts.add_row("Spark", lake)
         return
-    read = f"{told.row_count:,} rows in {told.read_seconds:.1f} s"
+    read = f"{lake.row_count:,} rows in {lake.read_seconds:.1f} s"
     facts.add_row("Spark", f"{read}, straight from the tier: nothing came from the broker")
-    facts.add_row("table", f"{told.table} (Delta), {told.new_row_count:,} new rows, {told.file_count} files")
+    facts.add_row("table", f"{lake.table} (Delta), {lake.new_row_count:,} new rows, {lake.file_count} files")
     facts.add_row("answer", "revenue by item, from the table:")
-    for item, line in answer_lines(told.answer):
+    for item, line in answer_lines(lake.answer):
         facts.add_row("", f"{item:<7} {line}")
-    facts.add_row("plot", str(told.plot))
+    facts.add_row("plot", str(lake.plot))
 
 
 def _tier_line(facts: TierFacts, home: Home) -> str:

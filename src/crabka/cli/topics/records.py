@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import json
 import sys
-from collections.abc import Iterable
+from collections.abc import Callable, Iterable
 from typing import Annotated
 
 import typer
@@ -37,10 +37,12 @@ CODECS = {"none": 0, "gzip": 1, "snappy": 2, "lz4": 3, "zstd": 4}
 _POLL_MS = 500
 _POLL_RECORDS = 2000
 
-Place = Annotated[str, typer.Argument(metavar="TOPIC[:PARTITION]", help="Where.", show_default=False)]
+Place = Annotated[str, typer.Argument(metavar="TOPIC[:PARTITION]", help="Target of the records.", show_default=False)]
 Places = Annotated[
     list[str], typer.Argument(metavar="TOPIC[:PARTITION]...", help="Partitions to read.", show_default=False)
 ]
+# How a record is printed.
+Line = Callable[[FetchedRecord], bytes]
 ValuesOnly = Annotated[bool, typer.Option("--values", help="Print only values, one per line.")]
 
 
@@ -95,9 +97,9 @@ def consume(
     as_json: AsJson = False,
 ) -> None:
     """Print the records up to the current end."""
-    printer = _printer(values=values, as_json=as_json)
+    line = _line_of(values=values, as_json=as_json)
     reading = _Reading(places, start, count, committed=committed, follow=False)
-    with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer), command_config=command_config)
+    with_cluster(bootstrap, lambda cluster: reading.run(cluster, line), command_config=command_config)
 
 
 @app.command()
@@ -113,9 +115,9 @@ def tail(
     as_json: AsJson = False,
 ) -> None:
     """Print new records until Ctrl-C."""
-    printer = _printer(values=values, as_json=as_json)
+    line = _line_of(values=values, as_json=as_json)
     reading = _Reading(places, start, count, committed=committed, follow=True)
-    with_cluster(bootstrap, lambda cluster: reading.run(cluster, printer), command_config=command_config)
+    with_cluster(bootstrap, lambda cluster: reading.run(cluster, line), command_config=command_config)
 
 
 @app.command("delete-before")
@@ -155,7 +157,7 @@ class _Reading:
         self._committed = committed
         self._follow = follow
 
-    async def run(self, cluster: Cluster, printer: _Printer) -> None:
+    async def run(self, cluster: Cluster, line: Line) -> None:
         """Read and print."""
         admin = Admin(cluster)
         partitions = await expand(admin, self._places)
@@ -169,7 +171,7 @@ class _Reading:
                 limit = min(_POLL_RECORDS, self._left or _POLL_RECORDS)
                 found = await fetcher.poll(_POLL_MS, limit)
                 wanted = [record for record in found if self._follow or record.offset < ends[_place(record)]]
-                printer.print(wanted)
+                _print_records(wanted, line)
                 if self._left is not None:
                     self._left -= len(wanted)
 
@@ -183,47 +185,40 @@ def _place(record: FetchedRecord) -> TopicPartition:
     return TopicPartition(record.topic, record.partition)
 
 
-class _Printer:
-    """Prints records as lines: place, time, key and value between tabs."""
-
-    def print(self, records: Iterable[FetchedRecord]) -> None:
-        """Print some records and flush them."""
-        for record in records:
-            sys.stdout.buffer.write(self.line(record) + b"\n")
-        sys.stdout.buffer.flush()
-
-    def line(self, record: FetchedRecord) -> bytes:
-        """Return the line of a record."""
-        place = f"{record.topic}\t{record.partition}\t{record.offset}\t{record.timestamp}\t"
-        return place.encode() + (record.key or b"") + b"\t" + (record.value or b"")
+def _print_records(records: Iterable[FetchedRecord], line: Line) -> None:
+    """Print some records and flush them."""
+    for record in records:
+        sys.stdout.buffer.write(line(record) + b"\n")
+    sys.stdout.buffer.flush()
 
 
-class _ValuePrinter(_Printer):
-    """Prints only values."""
-
-    def line(self, record: FetchedRecord) -> bytes:
-        return record.value or b""
-
-
-class _JsonPrinter(_Printer):
-    """Prints one JSON object per record."""
-
-    def line(self, record: FetchedRecord) -> bytes:
-        entry = {
-            "topic": record.topic,
-            "partition": record.partition,
-            "offset": record.offset,
-            "timestamp": record.timestamp,
-            "key": bytes_as_json(record.key),
-            "value": bytes_as_json(record.value),
-            "headers": [[name, bytes_as_json(value)] for name, value in record.headers],
-        }
-        return json.dumps(entry, ensure_ascii=False).encode()
+def _plain_line(record: FetchedRecord) -> bytes:
+    """Return place, time, key and value between tabs."""
+    place = f"{record.topic}\t{record.partition}\t{record.offset}\t{record.timestamp}\t"
+    return place.encode() + (record.key or b"") + b"\t" + (record.value or b"")
 
 
-def _printer(*, values: bool, as_json: bool) -> _Printer:
+def _value_line(record: FetchedRecord) -> bytes:
+    return record.value or b""
+
+
+def _json_line(record: FetchedRecord) -> bytes:
+    entry = {
+        "topic": record.topic,
+        "partition": record.partition,
+        "offset": record.offset,
+        "timestamp": record.timestamp,
+        "key": bytes_as_json(record.key),
+        "value": bytes_as_json(record.value),
+        "headers": [[name, bytes_as_json(value)] for name, value in record.headers],
+    }
+    return json.dumps(entry, ensure_ascii=False).encode()
+
+
+def _line_of(*, values: bool, as_json: bool) -> Line:
+    """Return how a record is printed."""
     if values and as_json:
         raise ConfigError("--values and --json exclude each other")
     if as_json:
-        return _JsonPrinter()
-    return _ValuePrinter() if values else _Printer()
+        return _json_line
+    return _value_line if values else _plain_line

@@ -98,7 +98,8 @@ class SegmentCheck:
     def _aborted_reason(self, rebuilt: list[AbortedTransaction]) -> str:
         """Return what is wrong with the transaction index.
 
-        That of the active segment is in memory. Cleaning keeps entries whose batches it has removed.
+        That of the active segment is in memory. Cleaning keeps entries whose batches it has removed, and with these it
+        removes what last stable offsets are computed from.
         """
         target = self._target
         if not target.is_sealed:
@@ -111,6 +112,8 @@ class SegmentCheck:
         wanted = {entry[:3] for entry in rebuilt}
         if target.segment.aborts.is_unsure or wanted - known or (known - wanted and not target.is_compacted):
             return f"{len(found)} aborted transactions, and {len(rebuilt)} in the log"
+        if not target.is_compacted and set(found) != set(rebuilt):
+            return "last stable offsets differ from those of the log"
         return ""
 
     def _replay_earlier(self) -> Iterator[int]:

@@ -7,10 +7,13 @@ import uuid
 import pytest
 
 from crabka.errors import OperationError
+from crabka.formats.file_names import TXN_INDEX_SUFFIX
 from crabka.formats.partition_metadata import encode_partition_metadata
+from crabka.formats.transaction_index import note_of
 from crabka.log.partition.healing import sync_files
 from crabka.log.partition.leader_epochs import LeaderEpochCache
 from crabka.log.partition.partition_log import PartitionLog
+from crabka.log.segment.aborted_note import read_aborted_note
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import iter_headers
 from crabka.testing import MemoryFileSystem
@@ -100,7 +103,7 @@ def test_indexes_are_rebuilt_while_the_log_is_open() -> None:
     expected = all_aborted(log)
     for suffix in (".index", ".timeindex", ".txnindex"):
         flip(fs, segment.stem + suffix, 3)
-    segment.forget_aborted()
+    segment.aborts.forget()
     segment.forget_cached()
     done = check_and_repair(log, segment.base_offset).done
     assert len(done) == 2
@@ -152,3 +155,22 @@ def test_a_log_of_another_topic_is_not_adopted() -> None:
 def test_a_log_without_metadata_is_adopted() -> None:
     log = open_test_log()
     assert log.healing.adopt(TOPIC_ID)
+
+
+def test_a_repaired_transaction_index_is_noted_as_it_is_now() -> None:
+    fs, log = filled()
+    segment = log.healing.segment_of(log.segment_base_offsets[1])
+    path = segment.stem + TXN_INDEX_SUFFIX
+    good = read_file(fs, path)
+    flip(fs, path, 31)
+    # As after a crash: the file is read without a note of it, and noted then.
+    segment.aborts.expect(None)
+    segment.forget_cached()
+    segment.aborts.forget()
+    assert segment.aborted()
+    log.state.write_aborted_note()
+    assert read_aborted_note(fs, log.path)[segment.base_offset] != note_of(good)
+    assert check_and_repair(log, segment.base_offset).done
+    assert read_file(fs, path) == good
+    assert read_aborted_note(fs, log.path)[segment.base_offset] == note_of(good)
+    assert check_and_repair(log, segment.base_offset).done == []
