@@ -180,8 +180,8 @@ async def test_a_voter_tells_a_new_endpoint(cluster: SimControllers, /) -> None:
     message = UpdateVoterRequest(cluster_id=CLUSTER_ID, epoch=node.quorum.leader_epoch, voter=moved)
     response = await node.ask_quorum(ApiKey.UPDATE_RAFT_VOTER, 0, message)
     assert response.error_code is ErrorCode.none
-    (told,) = [each for each in node.quorum.voters if each.voter_id == other.node_id]
-    assert told.endpoints == moved.endpoints
+    (reported,) = [each for each in node.quorum.voters if each.voter_id == other.node_id]
+    assert reported.endpoints == moved.endpoints
 
 
 @run_with(run_controllers)

@@ -248,7 +248,7 @@ def test_a_wrong_update_is_refused(request_: UpdateVoterRequest, error: ErrorCod
     assert error_of(ready().ask(request_)) is error
 
 
-def told(bench: CoreBench, *ids: int) -> None:
+def reported(bench: CoreBench, *ids: int) -> None:
     for node_id in ids:
         request = UpdateVoterRequest(cluster_id=CLUSTER, epoch=1, voter=voter(node_id))
         assert error_of(bench.ask(request)) is OK
@@ -256,7 +256,7 @@ def told(bench: CoreBench, *ids: int) -> None:
 
 def test_the_upgrade_writes_the_voters_that_told_of_themselves() -> None:
     bench = ready(level=0)
-    told(bench, 2, 3)
+    reported(bench, 2, 3)
     assert error_of(bench.ask(UpgradeRequest(kraft_version=1))) is OK
     assert bench.of(AppendControl)[0].records == (KRaftVersionChange(1), VotersChange(voter_set(1, 2, 3)))
     assert (bench.core.history.kraft_version, bench.core.voters) == (1, voter_set(1, 2, 3))
@@ -266,14 +266,14 @@ def test_the_upgrade_writes_the_voters_that_told_of_themselves() -> None:
 
 def test_the_upgrade_can_be_tried_without_doing_it() -> None:
     bench = ready(level=0)
-    told(bench, 2, 3)
+    reported(bench, 2, 3)
     assert error_of(bench.ask(UpgradeRequest(kraft_version=1, validate_only=True))) is OK
     assert not bench.of(AppendControl)
 
 
 def test_an_upgrade_that_not_every_voter_can_follow_is_refused() -> None:
     bench = ready(level=0)
-    told(bench, 2)
+    reported(bench, 2)
     assert error_of(bench.ask(UpgradeRequest(kraft_version=1))) is ErrorCode.invalid_update_version
     old = replace(voter(3), max_kraft_version=0)
     bench.ask(UpdateVoterRequest(cluster_id=CLUSTER, epoch=1, voter=old))

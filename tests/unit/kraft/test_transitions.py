@@ -73,10 +73,10 @@ def test_a_leader_below_version_1_writes_only_the_leader_change() -> None:
 def test_every_change_is_told_with_its_reason() -> None:
     bench = CoreBench()
     bench.follow(2, 3)
-    told = bench.of(RoleChanged)[0]
-    assert (told.before, told.after) == (RoleName.UNATTACHED, RoleName.FOLLOWER)
-    assert told.election == ElectionState(3, 2)
-    assert told.reason == "leader 2 speaks"
+    reported = bench.of(RoleChanged)[0]
+    assert (reported.before, reported.after) == (RoleName.UNATTACHED, RoleName.FOLLOWER)
+    assert reported.election == ElectionState(3, 2)
+    assert reported.reason == "leader 2 speaks"
 
 
 def test_a_leader_without_known_endpoints_is_not_followed() -> None:

@@ -176,16 +176,16 @@ def test_a_fault_that_can_do_nothing_is_refused(arguments: dict[str, Any], messa
 
 
 def test_settings_and_close_go_to_the_inner_storage() -> None:
-    told: list[object] = []
+    reported: list[object] = []
 
     class Inner(InmemoryRemoteStorage):
         def configure(self, settings: object) -> None:
-            told.append(settings)
+            reported.append(settings)
 
         def close(self) -> None:
-            told.append("closed")
+            reported.append("closed")
 
     storage = FaultyStorageManager(Inner(DISK))
     storage.configure({"bucket": "b"})
     storage.close()
-    assert told == [{"bucket": "b"}, "closed"]
+    assert reported == [{"bucket": "b"}, "closed"]

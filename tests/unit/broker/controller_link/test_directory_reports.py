@@ -106,8 +106,10 @@ def test_what_nobody_answered_for_is_told_again() -> None:
 
     controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = answer
     VirtualTimeLoop().run(scenario())
-    told = [[each.partition_index for each in body.directories[0].topics[0].partitions] for _, body in controller.asked]
-    assert told == [[0], [0, 1], [0, 1], [0, 1]]
+    reported = [
+        [each.partition_index for each in body.directories[0].topics[0].partitions] for _, body in controller.asked
+    ]
+    assert reported == [[0], [0, 1], [0, 1], [0, 1]]
 
 
 def test_a_replica_that_moves_while_the_controller_is_asked_is_told_again() -> None:

@@ -62,7 +62,7 @@ def unregister_frame() -> memoryview:
     return memoryview(pack_request(RequestHeader(ApiKey.UNREGISTER_BROKER, 0, 77, "me", 0), body))[4:]
 
 
-def told(answer: Any) -> tuple[int, ErrorCode]:
+def reported(answer: Any) -> tuple[int, ErrorCode]:
     """Return the correlation id and the code of an answer to `unregister_frame`."""
     frame = memoryview(b"".join(answer))
     assert int.from_bytes(frame[:4], "big") == len(frame) - 4
@@ -88,7 +88,7 @@ async def test_a_controller_that_does_not_answer_is_told_in_the_form_of_the_requ
     controller.answers[ApiKey.ENVELOPE] = fail
     forward, _ = forwarder(controller)
     answer: Any = forward(CLIENT, unregister_frame())
-    assert told(await answer) == (77, code)
+    assert reported(await answer) == (77, code)
 
 
 @pytest.mark.parametrize("code", [ErrorCode.cluster_authorization_failed, ErrorCode.unsupported_version])
@@ -106,7 +106,7 @@ async def test_an_envelope_that_is_refused_is_no_fault_of_the_client(code: Error
         with pytest.raises(WireError, match="version"):
             await answer
     else:
-        assert told(await answer) == (77, ErrorCode.unknown_server_error)
+        assert reported(await answer) == (77, ErrorCode.unknown_server_error)
 
 
 @pytest.mark.parametrize(("host", "packed"), [("::1", 16), ("fe80::1%eth0", 16), ("node", 4)])

@@ -66,12 +66,12 @@ def test_a_failed_disk_is_told() -> None:
             each for each in node.context.groups.shards if partitions[each.partition.index].log.log_dir == "/d2"
         )
         faulty.add(FaultRule(operation="pwritev", path="/d2/*", error=errno.EIO))
-        told = node.run(node.context.groups.append_and_wait(hosted, [(b"k", b"v")]))
-        assert told is ErrorCode.kafka_storage_error
+        reported = node.run(node.context.groups.append_and_wait(hosted, [(b"k", b"v")]))
+        assert reported is ErrorCode.kafka_storage_error
 
 
 @pytest.mark.parametrize(
-    ("error_code", "told"),
+    ("error_code", "reported"),
     [
         (ErrorCode.none, ErrorCode.none),
         (ErrorCode.not_enough_replicas, ErrorCode.coordinator_not_available),
@@ -81,8 +81,8 @@ def test_a_failed_disk_is_told() -> None:
         (ErrorCode.message_too_large, ErrorCode.unknown_server_error),
     ],
 )
-def test_members_are_told_where_the_fault_is(error_code: ErrorCode, told: ErrorCode) -> None:
-    assert coordinator_error(error_code) is told
+def test_members_are_told_where_the_fault_is(error_code: ErrorCode, reported: ErrorCode) -> None:
+    assert coordinator_error(error_code) is reported
 
 
 def test_too_few_replicas_refuse_a_commit(node: SimNode) -> None:
@@ -96,19 +96,19 @@ def test_too_few_replicas_refuse_a_commit(node: SimNode) -> None:
 def test_only_some_appends_are_given_up(node: SimNode, method: str) -> None:
     find_coordinator(node)
     held = HeldWatermark(node, node.context.groups.shard_of("g").partition)
-    told: list[ErrorCode] = []
+    reported: list[ErrorCode] = []
 
     async def run() -> None:
-        getattr(node.context.groups._appender, method)(held.partition, [(b"k", b"v")], told.append)
+        getattr(node.context.groups._appender, method)(held.partition, [(b"k", b"v")], reported.append)
 
     node.run(run())
     node.advance(4_900)
-    assert told == []
+    assert reported == []
     node.advance(200)
-    assert told == ([ErrorCode.request_timed_out] if method == "append_in_time" else [])
+    assert reported == ([ErrorCode.request_timed_out] if method == "append_in_time" else [])
     node.advance(3_600_000)
     held.advance()
-    assert told == [ErrorCode.request_timed_out if method == "append_in_time" else ErrorCode.none]
+    assert reported == [ErrorCode.request_timed_out if method == "append_in_time" else ErrorCode.none]
 
 
 def test_records_on_too_few_replicas_are_stored_all_the_same() -> None:

@@ -310,8 +310,8 @@ def test_nothing_is_appended_for_a_shard_that_is_gone(node: SimNode, held: HeldW
     lead(node, held.partition, NO_LEADER)
     lead(node, held.partition, 1)
     end = held.partition.log.log_end_offset
-    told = node.run(node.context.groups.append_and_wait(hosted, [(b"k", b"v")]))
-    assert told is ErrorCode.not_leader_or_follower
+    reported = node.run(node.context.groups.append_and_wait(hosted, [(b"k", b"v")]))
+    assert reported is ErrorCode.not_leader_or_follower
     assert held.partition.log.log_end_offset == end
 
 

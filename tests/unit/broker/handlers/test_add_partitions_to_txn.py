@@ -31,8 +31,8 @@ def test_clients_add_their_partitions(producer: NodeProducer, version: int) -> N
 def test_brokers_add_and_verify_for_their_clients(producer: NodeProducer, version: int) -> None:
     assert producer.add_by_broker(version, verify_only=True) == [ErrorCode.transaction_abortable]
     assert producer.add_by_broker(version, partitions=(1,)) == [ErrorCode.none]
-    told = producer.add_by_broker(version, partitions=(0, 1), verify_only=True)
-    assert told == [ErrorCode.transaction_abortable, ErrorCode.none]
+    reported = producer.add_by_broker(version, partitions=(0, 1), verify_only=True)
+    assert reported == [ErrorCode.transaction_abortable, ErrorCode.none]
 
 
 @pytest.mark.parametrize("version", CLIENT_VERSIONS)
@@ -43,9 +43,9 @@ def test_a_fenced_producer_is_told_in_words_that_it_knows(node: SimNode, produce
 
 
 def test_one_unknown_partition_stops_all(producer: NodeProducer) -> None:
-    told = [ErrorCode.operation_not_attempted, ErrorCode.unknown_topic_or_partition]
-    assert producer.add(partitions=(0, 9)) == told
-    assert producer.add_by_broker(partitions=(0, 9)) == told
+    reported = [ErrorCode.operation_not_attempted, ErrorCode.unknown_topic_or_partition]
+    assert producer.add(partitions=(0, 9)) == reported
+    assert producer.add_by_broker(partitions=(0, 9)) == reported
     assert producer.state == "Empty"
 
 
@@ -73,8 +73,8 @@ def test_one_request_of_a_broker_asks_for_many_transactions(
     ]
     answer = node.ask(ApiKey.ADD_PARTITIONS_TO_TXN, version, transactions=rows)
     assert answer.error_code is ErrorCode.none
-    told = {
+    reported = {
         result.transactional_id: [each.partition_error_code for each in result.topic_results[0].results_by_partition]
         for result in answer.results_by_transaction
     }
-    assert told == {"id": [ErrorCode.none] * 2, "other": [ErrorCode.producer_fenced] * 2}
+    assert reported == {"id": [ErrorCode.none] * 2, "other": [ErrorCode.producer_fenced] * 2}

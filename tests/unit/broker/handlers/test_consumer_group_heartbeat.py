@@ -21,8 +21,8 @@ def test_a_member_joins_reports_and_leaves(node: SimNode, version: int) -> None:
     assert (joined.error_code, joined.member_id, joined.member_epoch) == (ErrorCode.none, "m", 2)
     (topic,) = joined.assignment.topic_partitions
     assert (topic.topic_id, topic.partitions) == (node.context.image.topics.by_name["t"].topic_id, (0, 1))
-    told = beat(node, "m", 2, version=version, topic_partitions=[row("TopicPartitions", **_fields(topic))])
-    assert (told.error_code, told.assignment) == (ErrorCode.none, None)
+    reported = beat(node, "m", 2, version=version, topic_partitions=[row("TopicPartitions", **_fields(topic))])
+    assert (reported.error_code, reported.assignment) == (ErrorCode.none, None)
     assert beat(node, "m", -1, version=version).member_epoch == -1
 
 

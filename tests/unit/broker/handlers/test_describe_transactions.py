@@ -15,12 +15,16 @@ def test_a_transaction_is_described(node: SimNode) -> None:
     empty = producer.describe()
     assert (empty.transaction_state, ms(empty.transaction_start_time), empty.topics) == ("Empty", -1, ())
     producer.add_by_broker(partitions=(1, 0))
-    told = producer.describe()
-    assert (told.error_code, told.transactional_id, told.transaction_state) == (ErrorCode.none, "id", "Ongoing")
-    assert (told.producer_id, told.producer_epoch) == (producer.producer_id, producer.epoch)
-    assert ms(told.transaction_timeout) == TIMEOUT_MS
-    assert abs(ms(told.transaction_start_time) - node.clock.now_ms()) < 100
-    assert [(row.topic, row.partitions) for row in told.topics] == [("t", (1, 0))]
+    reported = producer.describe()
+    assert (reported.error_code, reported.transactional_id, reported.transaction_state) == (
+        ErrorCode.none,
+        "id",
+        "Ongoing",
+    )
+    assert (reported.producer_id, reported.producer_epoch) == (producer.producer_id, producer.epoch)
+    assert ms(reported.transaction_timeout) == TIMEOUT_MS
+    assert abs(ms(reported.transaction_start_time) - node.clock.now_ms()) < 100
+    assert [(row.topic, row.partitions) for row in reported.topics] == [("t", (1, 0))]
 
 
 def test_what_is_not_there_is_reported(node: SimNode) -> None:

@@ -38,8 +38,8 @@ def test_a_stranger_is_unknown(node: SimNode, version: int, group_id: str) -> No
     find_coordinator(node)
     NodeMember(node).stable()
     answer = leave(node, version, ("who", None), group_id=group_id)
-    told = answer.error_code if version < 3 else answer.members[0].error_code
-    assert told is ErrorCode.unknown_member_id
+    reported = answer.error_code if version < 3 else answer.members[0].error_code
+    assert reported is ErrorCode.unknown_member_id
 
 
 def test_many_leave_at_once(node: SimNode) -> None:

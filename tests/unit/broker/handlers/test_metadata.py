@@ -104,7 +104,7 @@ def test_allowed_operations_are_told_only_on_request(node: SimNode) -> None:
     node.create_topic("t")
     silent = ask(node, "t", version=10)
     assert silent.cluster_authorized_operations == silent.topics[0].topic_authorized_operations == -(2**31)
-    told = ask(
+    reported = ask(
         node,
         "t",
         version=10,
@@ -112,7 +112,7 @@ def test_allowed_operations_are_told_only_on_request(node: SimNode) -> None:
         include_topic_authorized_operations=True,
     )
     # The bits that Kafka sets without an authorizer.
-    assert (told.cluster_authorized_operations, told.topics[0].topic_authorized_operations) == (0x1FA0, 0x0DF8)
+    assert (reported.cluster_authorized_operations, reported.topics[0].topic_authorized_operations) == (0x1FA0, 0x0DF8)
 
 
 def test_internal_topics_are_marked(node: SimNode) -> None:

@@ -143,8 +143,8 @@ def test_records_that_are_not_replicated_in_time_are_reported(node: SimNode, top
     partition = node.context.partitions.by_name(topic, 0)
     give_followers(node, topic)
     started = node.loop.time()
-    told = node.produce(topic, batch(b"a"), version=version, topic_id=partition.topic_id, timeout=300)
-    assert told[:2] == (ErrorCode.request_timed_out, -1)
+    reported = node.produce(topic, batch(b"a"), version=version, topic_id=partition.topic_id, timeout=300)
+    assert reported[:2] == (ErrorCode.request_timed_out, -1)
     assert 0.3 <= node.loop.time() - started < 0.4
     assert node.produce(topic, batch(b"a"), acks=1)[:2] == (ErrorCode.none, 1)
 

@@ -133,7 +133,7 @@ def test_what_does_not_exist_is_reported(node: SimNode, coordinator: FakeCoordin
 
 
 @pytest.mark.parametrize(
-    ("version", "answer", "told"),
+    ("version", "answer", "reported"),
     [
         (3, ErrorCode.transaction_abortable, ErrorCode.invalid_txn_state),
         (4, ErrorCode.transaction_abortable, ErrorCode.transaction_abortable),
@@ -145,10 +145,10 @@ def test_what_does_not_exist_is_reported(node: SimNode, coordinator: FakeCoordin
     ],
 )
 def test_a_refusal_of_the_coordinator_is_reported(
-    node: SimNode, coordinator: FakeCoordinator, version: int, answer: ErrorCode, told: ErrorCode
+    node: SimNode, coordinator: FakeCoordinator, version: int, answer: ErrorCode, reported: ErrorCode
 ) -> None:
     coordinator.answers = [answer]
-    assert commit(node, version=version) is told
+    assert commit(node, version=version) is reported
     assert not node.context.groups.shard_of("g").shard.offsets.has_pending("g")
 
 
@@ -255,14 +255,14 @@ def test_offsets_that_take_too_long_are_pending_later(node: SimNode, coordinator
 
 
 @pytest.mark.parametrize(
-    ("told", "code"),
+    ("reported", "code"),
     [
         (ErrorCode.network_exception, ErrorCode.coordinator_load_in_progress),
         (ErrorCode.coordinator_not_available, ErrorCode.coordinator_not_available),
     ],
 )
 def test_a_transaction_coordinator_that_is_away(
-    node: SimNode, coordinator: FakeCoordinator, told: ErrorCode, code: ErrorCode
+    node: SimNode, coordinator: FakeCoordinator, reported: ErrorCode, code: ErrorCode
 ) -> None:
-    coordinator.answers = [told]
+    coordinator.answers = [reported]
     assert commit(node) is code

@@ -52,7 +52,7 @@ class Directories:
     def __init__(self, world: RebuildWorld) -> None:
         self._world = world
         self.held: set[tuple[TopicId, int]] = set()
-        self.told: list[tuple[DirectoryId, int]] = []
+        self.reported: list[tuple[DirectoryId, int]] = []
 
     def hold(self, placement: tuple[TopicId, int]) -> None:
         self.held.add(placement)
@@ -63,7 +63,7 @@ class Directories:
     async def send(self, by_directory: dict[DirectoryId, dict[TopicId, list[int]]]) -> bool:
         (directory,) = by_directory
         world = self._world
-        self.told.append((directory, world.partition.log.log_end_offset))
+        self.reported.append((directory, world.partition.log.log_end_offset))
         await asyncio.sleep(0.1)
         if directory == DIRECTORY_LOST and world.takes_out:
             asyncio.get_running_loop().call_later(0.2, world.take_out)
@@ -146,7 +146,7 @@ async def test_the_log_is_dropped_when_nobody_counts_on_it_and_no_fetch_can_be_o
     assert world.partition.log.log_end_offset == 0
     assert world.fetchers.held == world.fetchers.released == [world.partition]
     assert not world.directories.held
-    lost = [end for directory, end in world.directories.told if directory == DIRECTORY_LOST]
+    lost = [end for directory, end in world.directories.reported if directory == DIRECTORY_LOST]
     assert lost == [10, 10], "it is reported as lost before anything is dropped, twice"
 
 
@@ -194,11 +194,11 @@ async def test_a_rebuild_that_is_given_up_waits_for_nobody(world: RebuildWorld, 
     world.logs.directory_id = lambda _path: uuid.UUID(int=1)  # type: ignore[method-assign, assignment] # not formatted
     task = asyncio.ensure_future(world.rebuilder.rebuild(world.partition))
     await asyncio.sleep(FENCE_MS / 2000)
-    told = len(world.directories.told)
+    reported = len(world.directories.reported)
     task.cancel()
     await asyncio.sleep(0)
     assert task.cancelled()
-    assert len(world.directories.told) == told
+    assert len(world.directories.reported) == reported
     assert world.fetchers.released == [world.partition]
     assert not world.directories.held
 
@@ -208,4 +208,4 @@ async def test_a_refused_replica_is_not_reported_as_lost(world: RebuildWorld, /)
     world.change(isr=(1,), leader=1)
     with pytest.raises(RebuildRefusedError, match="in sync"):
         await world.rebuilder.rebuild(world.partition)
-    assert world.directories.told == []
+    assert world.directories.reported == []

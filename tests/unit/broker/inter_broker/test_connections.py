@@ -149,15 +149,15 @@ async def test_closing_fails_what_is_in_flight_and_all_that_follows(world: PeerW
         await ask(world)
 
 
-@pytest.mark.parametrize("fate", ["fenced", "gone", "anew", "unchanged"])
+@pytest.mark.parametrize("outcome", ["fenced", "gone", "anew", "unchanged"])
 @run_with(among_peers)
-async def test_nobody_waits_for_a_broker_that_the_metadata_gave_up(world: PeerWorld, /, fate: str) -> None:
+async def test_nobody_waits_for_a_broker_that_the_metadata_gave_up(world: PeerWorld, /, outcome: str) -> None:
     world.peers[2].answers[ApiKey.INIT_PRODUCER_ID] = lambda _request: NO_ANSWER
     waiting = asyncio.ensure_future(ask(world, timeout_ms=60_000))
     await asyncio.sleep(0.1)
     world.network.partition("host-1", "host-2")
     delta = MetadataDelta(world.image)
-    match fate:
+    match outcome:
         case "fenced":
             world.image = cluster(1, 2, 3, fenced=[2])
         case "gone":
@@ -166,7 +166,7 @@ async def test_nobody_waits_for_a_broker_that_the_metadata_gave_up(world: PeerWo
             move(world, epoch=50)
     world.brokers.on_metadata(delta, world.image)
     await asyncio.sleep(0.1)
-    assert waiting.done() is (fate != "unchanged")
+    assert waiting.done() is (outcome != "unchanged")
     waiting.cancel()
     with pytest.raises((ClientNetworkError, asyncio.CancelledError)):
         await waiting

@@ -146,14 +146,14 @@ def test_after_a_dir_failed_its_partitions_are_offline_and_the_others_work() -> 
         assert node.produce("t", batch(b"a"), partition=lost).error_code == ErrorCode.kafka_storage_error
 
 
-@pytest.mark.parametrize("told", [True, False])
-def test_a_dir_that_fails_before_it_was_told_loses_no_data(told: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+@pytest.mark.parametrize("reported", [True, False])
+def test_a_dir_that_fails_before_it_was_told_loses_no_data(reported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def say_nothing(*_args: object) -> None:
         return None
 
     with two_dirs() as node:
         with monkeypatch.context() as meanwhile:
-            if not told:
+            if not reported:
                 meanwhile.setattr(DirectoryReports, "report", say_nothing)
             node.create_topic("t", 2)
             node.advance(10)
@@ -353,16 +353,16 @@ async def test_only_partitions_that_changed_are_looked_at(
 ) -> None:
     world.place(*[{"leader": -1}] * 20)
     world.place(*[{"leader": -1}] * 20, topic="u")
-    told: list[tuple[str, int]] = []
+    reported: list[tuple[str, int]] = []
     become = Partition.become
 
     def counted(self: Partition, *args: Any, **options: Any) -> None:
-        told.append((self.topic, self.index))
+        reported.append((self.topic, self.index))
         become(self, *args, **options)
 
     monkeypatch.setattr(Partition, "become", counted)
     world.learn_leader(2, 6, 7)
-    assert told == [(TOPIC, 7)]
+    assert reported == [(TOPIC, 7)]
     assert world.partition(7).is_leader
 
 

@@ -56,8 +56,8 @@ def test_a_stop_hands_leadership_over_and_a_start_takes_it_back(node: SimNode) -
     node.create_topic("t", 2)
     before = len(names(node))
     node.restart()
-    told = [name for name in names(node)[before:] if name not in ("NoOp", "RegisterController")]
-    assert told == [
+    reported = [name for name in names(node)[before:] if name not in ("NoOp", "RegisterController")]
+    assert reported == [
         # It wants to stop, leads nothing any more, and may go.
         "BrokerRegistrationChange",
         "PartitionChange",

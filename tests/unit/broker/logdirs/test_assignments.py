@@ -22,7 +22,7 @@ class Metadata:
 
     def __init__(self, ignored: int = 0) -> None:
         self.image: MetadataImage = with_topic(cluster(1), "t")
-        self.told: list[Any] = []
+        self.reported: list[Any] = []
         self._ignored = ignored
         self._listeners: list[Callable[[object, MetadataImage], None]] = []
 
@@ -35,8 +35,8 @@ class Metadata:
         return lambda: self._listeners.remove(listener)
 
     async def send(self, by_directory: Any) -> bool:
-        self.told.append(by_directory)
-        if len(self.told) > self._ignored:
+        self.reported.append(by_directory)
+        if len(self.reported) > self._ignored:
             asyncio.get_running_loop().call_later(0.05, self._commit)
         return True
 
@@ -58,18 +58,18 @@ class Metadata:
 def test_it_is_told_and_waited_for() -> None:
     metadata = Metadata()
     metadata.assign("/other")
-    assert metadata.told == [{OTHER: {metadata.partition.topic_id: [0]}}]
+    assert metadata.reported == [{OTHER: {metadata.partition.topic_id: [0]}}]
     assert partition_of(metadata.image).directories == (OTHER,)
 
 
 def test_it_is_told_again_until_it_is_heard() -> None:
     metadata = Metadata(ignored=3)
     metadata.assign("/other")
-    assert len(metadata.told) == 4
+    assert len(metadata.reported) == 4
 
 
 def test_what_is_so_already_is_not_reported() -> None:
     metadata = Metadata()
     metadata.assign("/known")
     metadata.assign("/without-an-id")
-    assert metadata.told == []
+    assert metadata.reported == []

@@ -191,8 +191,8 @@ def shrunk(led: LedPartition) -> Any:
 def test_a_committed_isr_counts_before_the_metadata_is_here() -> None:
     led = LedPartition()
     proposal = shrunk(led)
-    fate = led.partition.followers.isr_answered(proposal, ErrorCode.none, replicated_image(1, 2, partition_epoch=11))
-    assert fate is ProposalFate.COMMITTED
+    outcome = led.partition.followers.isr_answered(proposal, ErrorCode.none, replicated_image(1, 2, partition_epoch=11))
+    assert outcome is ProposalFate.COMMITTED
     assert (led.high_watermark, led.partition.in_sync_count) == (3, 2)
 
 

@@ -19,15 +19,15 @@ from tests.support.storage.replicas import give_followers, replicated_image
 
 
 def append(node: SimNode, records: bytes, terms: AppendTerms = ANY_TERMS, topic: str = "t") -> list[ErrorCode]:
-    told: list[ErrorCode] = []
+    reported: list[ErrorCode] = []
 
     async def run() -> None:
         partition = node.context.partitions.by_name(topic, 0)
-        node.context.appender.append(partition, records, terms, told.append, timeout_ms=1000)
+        node.context.appender.append(partition, records, terms, reported.append, timeout_ms=1000)
 
     node.run(run())
     node.advance(2000)
-    return told
+    return reported
 
 
 def test_what_is_appended_is_told_at_once(node: SimNode) -> None:
@@ -65,7 +65,7 @@ def test_what_the_replicas_have_is_told_in_the_order_of_the_log(node: SimNode) -
     node.create_topic("t")
     world = give_followers(node, "t")
     partition = node.context.partitions.by_name("t", 0)
-    told: list[str] = []
+    reported: list[str] = []
 
     async def run() -> None:
         def add(name: str) -> None:
@@ -74,7 +74,7 @@ def test_what_the_replicas_have_is_told_in_the_order_of_the_log(node: SimNode) -
 
         def note(name: str, error_code: ErrorCode) -> None:
             assert error_code is ErrorCode.none
-            told.append(name)
+            reported.append(name)
 
         add("first")
         # Nobody is left to wait for: the second one is replicated as soon as it is written.
@@ -82,23 +82,23 @@ def test_what_the_replicas_have_is_told_in_the_order_of_the_log(node: SimNode) -
         image = replicated_image(1, leader_epoch=partition.leader_epoch, partition_epoch=11)
         partition.become(image, node_id=1, now_ms=1001)
         add("second")
-        assert told == []
+        assert reported == []
         await asyncio.sleep(0)
 
     node.run(run())
-    assert told == ["first", "second"]
+    assert reported == ["first", "second"]
 
 
 def test_a_leader_that_is_left_alone_keeps_the_order_of_the_log(node: SimNode) -> None:
     node.create_topic("t")
     give_followers(node, "t")
     partition = node.context.partitions.by_name("t", 0)
-    told: list[tuple[str, ErrorCode]] = []
+    reported: list[tuple[str, ErrorCode]] = []
 
     async def run() -> None:
         def add(name: str) -> None:
             def done(error_code: ErrorCode) -> None:
-                told.append((name, error_code))
+                reported.append((name, error_code))
 
             node.context.appender.append(partition, batch(b"v"), ANY_TERMS, done, timeout_ms=1000)
 
@@ -111,7 +111,7 @@ def test_a_leader_that_is_left_alone_keeps_the_order_of_the_log(node: SimNode) -
         add("third")
 
     node.run(run())
-    assert told == [(name, ErrorCode.none) for name in ("first", "second", "third")]
+    assert reported == [(name, ErrorCode.none) for name in ("first", "second", "third")]
     assert partition.queue.pending_outcomes == 0
 
 
@@ -171,13 +171,13 @@ def test_a_failed_disk_is_reported() -> None:
 def test_who_waits_is_told_when_the_leadership_goes(node: SimNode) -> None:
     node.create_topic("t")
     held = HeldWatermark(node, node.context.partitions.by_name("t", 0))
-    told: list[ErrorCode] = []
+    reported: list[ErrorCode] = []
 
     async def run() -> None:
-        node.context.appender.append(held.partition, batch(b"v"), ANY_TERMS, told.append, timeout_ms=1000)
+        node.context.appender.append(held.partition, batch(b"v"), ANY_TERMS, reported.append, timeout_ms=1000)
 
     node.run(run())
-    assert told == []
+    assert reported == []
     lead(node, held.partition, NO_LEADER)
     node.advance(5)
-    assert told == [ErrorCode.not_leader_or_follower]
+    assert reported == [ErrorCode.not_leader_or_follower]

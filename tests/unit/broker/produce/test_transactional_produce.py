@@ -91,7 +91,7 @@ def test_an_answer_of_an_ended_transaction_lets_no_batch_in(node: SimNode, coord
 
 
 @pytest.mark.parametrize(
-    ("version", "answer", "told"),
+    ("version", "answer", "reported"),
     [
         (9, ErrorCode.transaction_abortable, ErrorCode.invalid_txn_state),
         (11, ErrorCode.transaction_abortable, ErrorCode.transaction_abortable),
@@ -101,10 +101,10 @@ def test_an_answer_of_an_ended_transaction_lets_no_batch_in(node: SimNode, coord
     ],
 )
 def test_a_refusal_is_told_and_nothing_is_appended(
-    node: SimNode, coordinator: FakeCoordinator, version: int, answer: ErrorCode, told: ErrorCode
+    node: SimNode, coordinator: FakeCoordinator, version: int, answer: ErrorCode, reported: ErrorCode
 ) -> None:
     coordinator.answers = [answer]
-    assert produce(node, "t", transactional_batch(b"v"), version=version).error_code == told
+    assert produce(node, "t", transactional_batch(b"v"), version=version).error_code == reported
     assert node.values("t") == []
     assert produce(node, "t", transactional_batch(b"v"), version=version).error_code == ErrorCode.none
 

@@ -42,7 +42,7 @@ async def leader_with(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, Pa
     return leader, log
 
 
-def told(leader: ToyLeader) -> list[dict[int, int]]:
+def reported(leader: ToyLeader) -> list[dict[int, int]]:
     """Return the offsets that each fetch told, by partition."""
     return [
         {each.partition: each.fetch_offset for topic in request.body.topics for each in topic.partitions}
@@ -123,9 +123,9 @@ async def test_in_a_session_only_what_changed_is_reported(world: FollowerWorld, 
     await world.settle()
     fill(log, 3)
     await world.settle()
-    assert told(leader)[:2] == [{0: 0, 1: 0}, {0: 3}]
-    assert told(leader).count({0: 6}) == 1
-    assert set(map(str, told(leader)[2:])) == {"{}", "{0: 6}"}
+    assert reported(leader)[:2] == [{0: 0, 1: 0}, {0: 3}]
+    assert reported(leader).count({0: 6}) == 1
+    assert set(map(str, reported(leader)[2:])) == {"{}", "{0: 6}"}
 
 
 @run_with(follow)
@@ -137,7 +137,7 @@ async def test_a_session_that_the_leader_forgot_begins_anew(world: FollowerWorld
     fill(log, 3)
     await world.settle()
     assert world.partition().log.log_end_offset == 6
-    assert told(leader).count({0: 3}) == 2
+    assert reported(leader).count({0: 3}) == 2
     assert leader.broker.connection_count == 1
 
 
@@ -148,8 +148,8 @@ async def test_without_a_session_everything_is_told_each_time(world: FollowerWor
     leader.lead(1)
     world.place({}, {})
     await world.settle()
-    assert told(leader)[0] == {0: 0, 1: 0}
-    assert all(each == {0: 3, 1: 0} for each in told(leader)[1:])
+    assert reported(leader)[0] == {0: 0, 1: 0}
+    assert all(each == {0: 3, 1: 0} for each in reported(leader)[1:])
     assert world.partition().log.log_end_offset == 3
 
 
@@ -184,7 +184,7 @@ async def test_a_log_is_cut_where_the_epochs_part_and_not_at_the_high_watermark(
     await world.settle()
     assert read_batches(own) == read_batches(log)
     assert own.leader_epochs.entries == [(3, 0), (5, 6)]
-    offsets = [each[0] for each in told(leader)[fetched_before:] if each]
+    offsets = [each[0] for each in reported(leader)[fetched_before:] if each]
     # From the end of the own log, then from where the common part ends: never from below.
     assert offsets == [12, 6, 9]
 
@@ -316,7 +316,7 @@ async def test_an_error_of_one_partition_does_not_hold_up_the_others(world: Foll
     world.place({}, {})
     await world.settle()
     assert [world.partition(index).log.log_end_offset for index in (0, 1)] == [0, 3]
-    asked = [each for each in told(leader) if 0 in each]
+    asked = [each for each in reported(leader) if 0 in each]
     assert 2 <= len(asked) <= 4
     leader.errors.clear()
     await world.settle()
@@ -462,7 +462,7 @@ async def test_a_follower_begins_behind_the_tier_with_its_epochs_and_producers(w
     assert read_batches(own) == read_batches(tier.log)
     assert set(own.producer_state.entries) == {9}
     assert own.high_watermark == 15
-    assert told(leader)[0] == {0: 0}
+    assert reported(leader)[0] == {0: 0}
     starts = read_offset_checkpoint(world.memory, "/d1/log-start-offset-checkpoint")
     assert starts == {TopicPartition(TOPIC, 0): 0}
 

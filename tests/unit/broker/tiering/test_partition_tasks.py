@@ -112,17 +112,17 @@ async def test_a_loop_that_is_stopped_ends_in_its_pause(loop: VirtualTimeLoop, /
 
 def test_another_epoch_in_the_same_role_is_told_once() -> None:
     log: Any = None
-    told: list[int] = []
+    reported: list[int] = []
 
     async def main() -> None:
         tasks = PartitionTasks(TOOLS, ORDERS, log, is_leader=True, leader_epoch=3, on_failure=lambda _error: None)
         tasks.take_epoch(4)
-        tasks.on_epoch = lambda: told.append(tasks.leader_epoch)
+        tasks.on_epoch = lambda: reported.append(tasks.leader_epoch)
         for epoch in (4, 5, 5, 7):
             tasks.take_epoch(epoch)
 
     VirtualTimeLoop().run(main())
-    assert told == [5, 7]
+    assert reported == [5, 7]
 
 
 def backoff(jitter: float = 0.2) -> TaskBackoff:

@@ -100,8 +100,8 @@ async def test_markers_are_grouped_by_leader(world: MarkerWorld, /) -> None:
     (request,) = world.world.peers[2].asked(ApiKey.WRITE_TXN_MARKERS)
     assert request.version == 2
     (sent,) = request.body.markers
-    told = (sent.producer_id, sent.producer_epoch, sent.coordinator_epoch, sent.transaction_result)
-    assert told == (7, 3, 4, True)
+    reported = (sent.producer_id, sent.producer_epoch, sent.coordinator_epoch, sent.transaction_result)
+    assert reported == (7, 3, 4, True)
     assert sent.transaction_version == 2
     assert [(topic.name, topic.partition_indexes) for topic in sent.topics] == [("t", (1,))]
 

@@ -210,7 +210,7 @@ async def test_a_question_is_answered_though_the_sending_fails_unexpectedly(
 
 
 @pytest.mark.parametrize(
-    ("error_code", "told"),
+    ("error_code", "reported"),
     [
         (ErrorCode.cluster_authorization_failed, ErrorCode.invalid_txn_state),
         (ErrorCode.unknown_server_error, ErrorCode.unknown_server_error),
@@ -218,12 +218,12 @@ async def test_a_question_is_answered_though_the_sending_fails_unexpectedly(
 )
 @run_with(with_adder)
 async def test_a_request_that_is_refused_as_a_whole(
-    world: AdderWorld, /, error_code: ErrorCode, told: ErrorCode
+    world: AdderWorld, /, error_code: ErrorCode, reported: ErrorCode
 ) -> None:
     world.world.peers[2].answers[ApiKey.ADD_PARTITIONS_TO_TXN] = lambda request: request.types.message(
         throttle_time=0, error_code=error_code, results_by_transaction=()
     )
-    assert await world.ask(ON_2, T0) == {T0: told}
+    assert await world.ask(ON_2, T0) == {T0: reported}
 
 
 @run_with(with_adder)

@@ -340,7 +340,7 @@ def test_duties_leave_ids_of_others_alone(node: SimNode, producer: NodeProducer)
 
 
 @pytest.mark.parametrize(
-    ("failure", "told"),
+    ("failure", "reported"),
     [
         (OperationError(ErrorCode.coordinator_load_in_progress), ErrorCode.coordinator_load_in_progress),
         (CrabkaError("no controller"), ErrorCode.coordinator_not_available),
@@ -348,7 +348,7 @@ def test_duties_leave_ids_of_others_alone(node: SimNode, producer: NodeProducer)
     ],
 )
 def test_an_end_without_the_id_that_it_needs_is_asked_for_again(
-    node: SimNode, producer: NodeProducer, monkeypatch: pytest.MonkeyPatch, failure: Exception, told: ErrorCode
+    node: SimNode, producer: NodeProducer, monkeypatch: pytest.MonkeyPatch, failure: Exception, reported: ErrorCode
 ) -> None:
     control_markers(node)
     _, transaction = node.context.transactions.find("id")
@@ -362,5 +362,5 @@ def test_an_end_without_the_id_that_it_needs_is_asked_for_again(
 
     with monkeypatch.context() as away:
         away.setattr(node.context.producer_ids, "allocate", allocate)
-        assert producer.end() is told
+        assert producer.end() is reported
     assert producer.end() is ErrorCode.none

@@ -9,6 +9,6 @@ from crabka.protocol.error_codes import ErrorCode
 
 def test_an_append_that_failed_is_told_with_the_same_target() -> None:
     done = TransitionStored(target=new_snapshot(1, 1000, 0), reply="r", answer=ProducerAnswer(ErrorCode.none, 1, 0))
-    told = failed(done, ErrorCode.not_coordinator)
-    assert (told.error_code, told.reply) == (ErrorCode.not_coordinator, "r")
-    assert told.target is done.target
+    reported = failed(done, ErrorCode.not_coordinator)
+    assert (reported.error_code, reported.reply) == (ErrorCode.not_coordinator, "r")
+    assert reported.target is done.target

@@ -40,7 +40,7 @@ def test_the_version_of_a_request_tells_what_its_client_expects(
 
 
 @pytest.mark.parametrize(
-    ("mode", "answer", "told"),
+    ("mode", "answer", "reported"),
     [
         (VerificationMode.ADD, ErrorCode.producer_fenced, ErrorCode.invalid_producer_epoch),
         (VerificationMode.ADD, ErrorCode.transaction_abortable, ErrorCode.transaction_abortable),
@@ -50,16 +50,18 @@ def test_the_version_of_a_request_tells_what_its_client_expects(
     ],
 )
 @run_with(real_time)
-async def test_writers_hear_errors_that_they_know(mode: VerificationMode, answer: ErrorCode, told: ErrorCode) -> None:
+async def test_writers_hear_errors_that_they_know(
+    mode: VerificationMode, answer: ErrorCode, reported: ErrorCode
+) -> None:
     coordinator = FakeCoordinator()
     coordinator.answers = [answer, ErrorCode.none]
-    assert await ask_coordinator(coordinator, PRODUCER, [PLACE], mode) == {PLACE: told}
+    assert await ask_coordinator(coordinator, PRODUCER, [PLACE], mode) == {PLACE: reported}
     assert await ask_coordinator(coordinator, PRODUCER, [PLACE], mode) == {}
     assert [each.verify_only for each in coordinator.asked] == [mode is not VerificationMode.ADD] * 2
 
 
 @pytest.mark.parametrize(
-    ("mode", "error_code", "told"),
+    ("mode", "error_code", "reported"),
     [
         (VerificationMode.ADD, ErrorCode.concurrent_transactions, ErrorCode.concurrent_transactions),
         (VerificationMode.VERIFY, ErrorCode.concurrent_transactions, ErrorCode.not_enough_replicas),
@@ -70,6 +72,6 @@ async def test_writers_hear_errors_that_they_know(mode: VerificationMode, answer
     ],
 )
 def test_a_produce_is_retried_while_the_coordinator_is_away(
-    mode: VerificationMode, error_code: ErrorCode, told: ErrorCode
+    mode: VerificationMode, error_code: ErrorCode, reported: ErrorCode
 ) -> None:
-    assert produce_error(error_code, mode).error_code is told
+    assert produce_error(error_code, mode).error_code is reported

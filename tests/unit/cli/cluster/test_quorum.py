@@ -150,7 +150,7 @@ def _properties(tmp_path: Path, **changes: str) -> str:
 def test_a_controller_is_added_as_its_directory_and_properties_say(
     crabka: RunCommand, quorum: tuple[QuorumOfTest, str], tmp_path: Path
 ) -> None:
-    told, bootstrap = quorum
+    reported, bootstrap = quorum
     path = _properties(tmp_path)
     add = ("quorum", "add", "--config", path, "--bootstrap", bootstrap)
     unformatted = crabka(*add)
@@ -158,7 +158,7 @@ def test_a_controller_is_added_as_its_directory_and_properties_say(
     crabka("format", "--config", path, "--no-initial-controllers", "--cluster-id", CLUSTER_ID)
     added = crabka(*add)
     assert (added.code, added.err) == (0, "")
-    ((cluster_id, node, directory, listeners),) = told.changes
+    ((cluster_id, node, directory, listeners),) = reported.changes
     assert (cluster_id, node, listeners) == (CLUSTER_ID, 4, [("CONTROLLER", "four.example", 9093)])
     assert added.out == f"controller 4 with directory {directory} is a voter now\n"
 
@@ -175,11 +175,11 @@ def test_only_a_controller_of_its_own_directory_is_added(crabka: RunCommand, tmp
 
 
 def test_a_voter_is_removed_by_both_ids(crabka: RunCommand, quorum: tuple[QuorumOfTest, str]) -> None:
-    told, bootstrap = quorum
+    reported, bootstrap = quorum
     remove = ("quorum", "remove", "--bootstrap", bootstrap, "--controller-id", "3")
     refused = crabka(*remove, "--directory-id", DIRECTORY_ID)
     assert refused == (1, "", "crabka: voter 3: no voter\n")
-    assert told.changes == [(3, DIRECTORY_ID)]
+    assert reported.changes == [(3, DIRECTORY_ID)]
     bad = crabka(*remove, "--directory-id", "short")
     assert (bad.code, "--directory-id: 'short' is not" in bad.err) == (2, True)
 

@@ -13,11 +13,11 @@ from crabka.cli.story.spark_act import Sold, answer_lines
 
 def test_without_java_the_tour_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
-    told = story_spark.give_lake_tour(
+    reported = story_spark.give_lake_tour(
         "orders", str(tmp_path), str(tmp_path / "lake"), lambda _: contextlib.nullcontext()
     )
-    assert isinstance(told, str)
-    assert "Spark needs Java 17" in told
+    assert isinstance(reported, str)
+    assert "Spark needs Java 17" in reported
     assert not (tmp_path / "lake").exists()
 
 

@@ -94,7 +94,7 @@ def test_first_error_of_offsets_counts() -> None:
 def test_version_of_transactions_is_a_finalized_feature() -> None:
     types = response_types(ApiKey.API_VERSIONS, 3)
     feature = types.new("FinalizedFeatureKey", name="transaction.version", max_version_level=2, min_version_level=2)
-    told = types.message(error_code=ErrorCode.none, api_keys=[], throttle_time=0, finalized_features=[feature])
-    assert transactions_version(told) == 2
+    reported = types.message(error_code=ErrorCode.none, api_keys=[], throttle_time=0, finalized_features=[feature])
+    assert transactions_version(reported) == 2
     assert transactions_version(types.message(error_code=ErrorCode.none, api_keys=[], throttle_time=0)) == 0
     assert transactions_version(response_types(ApiKey.API_VERSIONS, 0).message(error_code=0, api_keys=[])) == 0

@@ -83,15 +83,15 @@ async def test_wrong_password_is_told_in_the_words_of_the_broker_and_without_the
 ) -> None:
     with pytest.raises(SaslAuthenticationError) as caught:
         await connect(mechanism, "crayon")
-    told = f"SASL authentication of 'alice' by {mechanism} failed at server:9: {REFUSED}"
-    assert str(caught.value) == told
+    reported = f"SASL authentication of 'alice' by {mechanism} failed at server:9: {REFUSED}"
+    assert str(caught.value) == reported
     assert "crayon" not in repr(caught.value)
 
 
 @run_with(lambda test: with_broker(test, SaslScript("pencil", ("GSSAPI", "PLAIN"))))
 async def test_broker_without_the_mechanism_tells_which_it_has(broker: ScriptedBroker, connect: Connect, /) -> None:
-    told = "server:9 does not offer the SASL mechanism SCRAM-SHA-512, it offers GSSAPI, PLAIN"
-    with pytest.raises(SaslAuthenticationError, match=told):
+    reported = "server:9 does not offer the SASL mechanism SCRAM-SHA-512, it offers GSSAPI, PLAIN"
+    with pytest.raises(SaslAuthenticationError, match=reported):
         await connect("SCRAM-SHA-512")
     assert not broker.asked(ApiKey.SASL_AUTHENTICATE)
 

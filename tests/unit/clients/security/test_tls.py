@@ -97,24 +97,24 @@ def test_certificates_in_the_property_are_trusted_however_lines_end(world: World
 
 
 def test_without_a_truststore_the_certificates_of_the_machine_decide(world: World) -> None:
-    told = failure(tls_context(TlsSettings()), serving(world.server))
-    assert isinstance(told, TlsAuthenticationError)
+    reported = failure(tls_context(TlsSettings()), serving(world.server))
+    assert isinstance(reported, TlsAuthenticationError)
 
 
 def test_unknown_authority_is_told(world: World, tmp_path: Path) -> None:
     stranger = Authority(tmp_path, "stranger")
-    told = failure(tls_context(trusting(stranger)), serving(world.server))
-    assert isinstance(told, TlsAuthenticationError)
-    assert "not signed by an authority in ssl.ca.location or ssl.truststore.location" in str(told)
+    reported = failure(tls_context(trusting(stranger)), serving(world.server))
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "not signed by an authority in ssl.ca.location or ssl.truststore.location" in str(reported)
 
 
 def test_wrong_host_name_is_told_unless_it_does_not_matter(world: World) -> None:
     settings = trusting(world.authority)
     for host in ("elsewhere.example", "127.0.0.2"):
-        told = failure(tls_context(settings), serving(world.server), host)
-        assert isinstance(told, TlsAuthenticationError)
-        assert "its certificate is for another host" in str(told)
-        assert host in str(told)
+        reported = failure(tls_context(settings), serving(world.server), host)
+        assert isinstance(reported, TlsAuthenticationError)
+        assert "its certificate is for another host" in str(reported)
+        assert host in str(reported)
     lenient = TlsSettings(settings.trusted_file, checks_host_name=False)
     assert shake_hands(tls_context(lenient), serving(world.server), "elsewhere.example").version()
 
@@ -126,9 +126,9 @@ def test_an_authority_matters_even_where_the_host_name_does_not(world: World, tm
 
 def test_expired_certificate_is_told(world: World) -> None:
     old = world.authority.issue("old", expired=True)
-    told = failure(tls_context(trusting(world.authority)), serving(old))
-    assert isinstance(told, TlsAuthenticationError)
-    assert "is no longer valid" in str(told)
+    reported = failure(tls_context(trusting(world.authority)), serving(old))
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "is no longer valid" in str(reported)
 
 
 def test_client_shows_its_certificate(world: World) -> None:
@@ -142,9 +142,9 @@ def test_client_shows_its_certificate(world: World) -> None:
 def test_missing_certificate_of_the_client_is_told(world: World, version: ssl.TLSVersion) -> None:
     server = serving(world.server, clients_of=world.authority)
     settings = TlsSettings(trusting(world.authority).trusted_file, max_version=version)
-    told = failure(tls_context(settings), server)
-    assert isinstance(told, TlsAuthenticationError)
-    assert "set ssl.keystore.location" in str(told)
+    reported = failure(tls_context(settings), server)
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "set ssl.keystore.location" in str(reported)
 
 
 def test_certificate_of_the_client_that_the_server_does_not_trust_is_told(world: World, tmp_path: Path) -> None:
@@ -152,9 +152,9 @@ def test_certificate_of_the_client_that_the_server_does_not_trust_is_told(world:
     pair = Authority(tmp_path, "stranger").issue("client")
     own, key = PemFile("ssl.certificate.location", str(pair.certificate)), PemFile("ssl.key.location", str(pair.key))
     settings = TlsSettings(trusting(world.authority).trusted_file, certificate_file=own, key_file=key)
-    told = failure(tls_context(settings), server)
-    assert isinstance(told, TlsAuthenticationError)
-    assert "the broker ended it with 'unknown ca'; if it wants a certificate of the client" in str(told)
+    reported = failure(tls_context(settings), server)
+    assert isinstance(reported, TlsAuthenticationError)
+    assert "the broker ended it with 'unknown ca'; if it wants a certificate of the client" in str(reported)
 
 
 def test_encrypted_key_needs_its_password(world: World) -> None:
@@ -245,16 +245,18 @@ def test_a_peer_without_tls_is_told(world: World) -> None:
     to_client.write(b"HTTP/1.1 400 Bad Request\r\n\r\n")
     with pytest.raises(ssl.SSLError) as caught:
         near.do_handshake()
-    told = tls_failure("broker:9092", caught.value)
-    assert isinstance(told, TlsAuthenticationError)
-    assert str(told) == ("broker:9092 does not answer with TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT")
+    reported = tls_failure("broker:9092", caught.value)
+    assert isinstance(reported, TlsAuthenticationError)
+    assert str(reported) == (
+        "broker:9092 does not answer with TLS: set security.protocol to PLAINTEXT or SASL_PLAINTEXT"
+    )
 
 
 def test_a_peer_that_leaves_may_be_without_tls_and_may_come_back() -> None:
     for error in (ssl.SSLEOFError(8, "EOF"), ConnectionResetError(), ConnectionAbortedError(), BrokenPipeError()):
-        told = tls_failure("broker:9092", error)
-        assert isinstance(told, ClientNetworkError)
-        assert "if its listener is without TLS, set security.protocol to PLAINTEXT" in str(told)
+        reported = tls_failure("broker:9092", error)
+        assert isinstance(reported, ClientNetworkError)
+        assert "if its listener is without TLS, set security.protocol to PLAINTEXT" in str(reported)
 
 
 def test_other_failures_of_the_network_are_not_about_tls() -> None:
@@ -271,7 +273,7 @@ def test_other_failures_of_tls_keep_their_reason() -> None:
     ("head", "is_tls"), [(b"\x15\x03\x03\x00", True), (b"\x16\x03\x01\x02", True), (b"HTTP", False)]
 )
 def test_length_that_is_the_beginning_of_a_tls_record_is_recognised(head: bytes, is_tls: bool) -> None:
-    told = tls_length_failure("broker:9093", int.from_bytes(head, "big", signed=True))
-    assert (told is not None) is is_tls
-    if told is not None:
-        assert str(told) == "broker:9093 answers with TLS: set security.protocol to SSL or SASL_SSL"
+    reported = tls_length_failure("broker:9093", int.from_bytes(head, "big", signed=True))
+    assert (reported is not None) is is_tls
+    if reported is not None:
+        assert str(reported) == "broker:9093 answers with TLS: set security.protocol to SSL or SASL_SSL"

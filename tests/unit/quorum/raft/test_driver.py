@@ -230,15 +230,15 @@ def test_a_disk_that_fails_ends_the_replica_before_anything_leaves() -> None:
     fs = FaultyFileSystem(formatted_disk())
 
     async def main(bench: Bench) -> None:
-        told: list[CrabkaError] = []
-        bench.driver.on_failure = told.append
+        reported: list[CrabkaError] = []
+        bench.driver.on_failure = reported.append
         fs.add(FaultRule(operation="rename", path="*quorum-state*", error=5))
         token: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         pending: asyncio.Future[Any] = asyncio.get_running_loop().create_future()
         bench.driver.ask(pending, pending, DescribeRequest())
         await bench.play([PersistElection(ElectionState(7), (Reply(token, ANSWER),))])
         assert not token.done()
-        assert [type(error) for error in told] == [StorageError]
+        assert [type(error) for error in reported] == [StorageError]
         assert bench.driver.is_over
         with pytest.raises(StorageError):
             await pending

@@ -109,9 +109,9 @@ async def test_a_leader_that_removes_itself_appends_nothing_behind_its_removal(b
 
 @run_with(run)
 async def test_the_end_of_leadership_fails_every_waiter(bench: Bench, /) -> None:
-    told: list[str] = []
+    reported: list[str] = []
     bench.activate()
-    bench.leading.listeners.append((lambda _epoch: None, lambda: told.append("over")))
+    bench.leading.listeners.append((lambda _epoch: None, lambda: reported.append("over")))
     written = bench.leading.append(new_topic("t", 1), None)
     bench.write()
     unwritten = bench.leading.append(new_topic("u", 2), None)
@@ -121,11 +121,11 @@ async def test_the_end_of_leadership_fails_every_waiter(bench: Bench, /) -> None
         with pytest.raises(OperationError) as caught:
             await done
         assert caught.value.error_code is ErrorCode.not_controller
-    assert told == ["over"]
+    assert reported == ["over"]
     assert not bench.leading.has_unwritten
     assert bench.leading.idle_deadline_ms is None
     bench.leading.end()
-    assert told == ["over"]
+    assert reported == ["over"]
 
 
 @run_with(run)

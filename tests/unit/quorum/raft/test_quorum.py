@@ -122,13 +122,13 @@ def test_a_contradiction_kills_the_quorum_and_tells_its_owner() -> None:
     fs = formatted_disk()
 
     async def main(quorum: RaftQuorum) -> None:
-        told: list[CrabkaError] = []
-        quorum.on_failure = told.append
+        reported: list[CrabkaError] = []
+        quorum.on_failure = reported.append
         with pytest.raises(InvariantError):
             await quorum.append([EndTransactionRecord()])
         with pytest.raises(InvariantError):
             await quorum.append(new_topic("late", 1))
-        assert told == [quorum.failure]
+        assert reported == [quorum.failure]
         assert not quorum.is_active
         body = encode_request(request_types(ApiKey.DESCRIBE_QUORUM, 2), DescribeRequest())
         assert (await quorum.handle(ApiKey.DESCRIBE_QUORUM, 2, body)).error_code is ErrorCode.broker_not_available
@@ -236,14 +236,14 @@ async def test_requests_are_answered_over_the_wire_and_asked_directly(quorum: Ra
 
 @run_with(lambda test: run_node(formatted_disk(), test))
 async def test_leadership_is_told_once_it_is_of_use(runtime: Runtime, /) -> None:
-    told: list[object] = []
+    reported: list[object] = []
     quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
-    quorum.on_leadership(lambda epoch: told.append((epoch, quorum.image.is_empty)), lambda: told.append("over"))
+    quorum.on_leadership(lambda epoch: reported.append((epoch, quorum.image.is_empty)), lambda: reported.append("over"))
     await quorum.wait_active()
-    quorum.on_leadership(told.append, lambda: None)
-    assert told == [(1, False), 1]
+    quorum.on_leadership(reported.append, lambda: None)
+    assert reported == [(1, False), 1]
     await quorum.close()
-    assert told[-1] == "over"
+    assert reported[-1] == "over"
 
 
 def test_a_directory_of_another_node_is_refused() -> None:
@@ -305,13 +305,13 @@ def test_a_lone_voter_starts_and_stops_in_no_time() -> None:
 
 @run_with(lambda test: run_node(formatted_disk(), test))
 async def test_the_leader_is_told_with_its_endpoints(runtime: Runtime, /) -> None:
-    told: list[QuorumLeader] = []
+    reported: list[QuorumLeader] = []
     quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
-    quorum.on_leader_change(told.append)
+    quorum.on_leader_change(reported.append)
     await quorum.wait_active()
     assert quorum.leader == QuorumLeader(1, 1, VOTER.endpoints)
     await quorum.close()
-    assert told == [QuorumLeader(None, 0), QuorumLeader(1, 1, VOTER.endpoints), QuorumLeader(None, 1)]
+    assert reported == [QuorumLeader(None, 0), QuorumLeader(1, 1, VOTER.endpoints), QuorumLeader(None, 1)]
 
 
 def test_catching_up_ends_with_the_quorum() -> None:

@@ -148,11 +148,11 @@ def test_a_snapshot_comes_after_enough_time() -> None:
 
 def test_a_failed_write_kills_the_quorum_and_tells_everybody(caplog: pytest.LogCaptureFixture) -> None:
     fs = FaultyFileSystem(formatted_disk())
-    told: list[Exception] = []
+    reported: list[Exception] = []
 
     async def main(runtime: Runtime) -> None:
         quorum = await open_quorum(runtime)
-        quorum.on_failure = told.append
+        quorum.on_failure = reported.append
         fs.add(FaultRule(operation="fsync", path="*.log", error=errno.EIO))
         with caplog.at_level(logging.CRITICAL), pytest.raises(StorageError):
             await quorum.append(new_topic("a", 1))
@@ -162,7 +162,7 @@ def test_a_failed_write_kills_the_quorum_and_tells_everybody(caplog: pytest.LogC
         await quorum.close()
 
     run_node(fs, main)
-    assert len(told) == 1
+    assert len(reported) == 1
     assert "quorum failed" in caplog.text
 
 

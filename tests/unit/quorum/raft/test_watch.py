@@ -40,16 +40,16 @@ class WatchedReplica:
 
 def test_changes_of_the_leader_are_told_once() -> None:
     replica = WatchedReplica()
-    told: list[QuorumLeader] = []
-    unsubscribe = replica.watch.subscribe(told.append)
+    reported: list[QuorumLeader] = []
+    unsubscribe = replica.watch.subscribe(reported.append)
     replica.follow(None)
     replica.watch.update()
-    assert told == [QuorumLeader(None, 0), QuorumLeader(2, 3, HERE)]
-    assert replica.watch.leader == told[-1]
+    assert reported == [QuorumLeader(None, 0), QuorumLeader(2, 3, HERE)]
+    assert replica.watch.leader == reported[-1]
     unsubscribe()
     replica.core.leader = LeaderHint(4)
     replica.watch.update()
-    assert len(told) == 2
+    assert len(reported) == 2
     assert replica.watch.leader == QuorumLeader(None, 4)
 
 

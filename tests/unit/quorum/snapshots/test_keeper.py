@@ -135,13 +135,13 @@ def test_only_what_is_committed_goes_into_a_snapshot() -> None:
         settings = MetadataLogSettings(retention_bytes=0)
         storage = MetadataStorage.open(fs, DIRECTORY, settings, now_ms=10)
         images = [MetadataImage(), MetadataImage(4, 2), MetadataImage(9, 2)]
-        told: list[SnapshotId | None] = []
+        reported: list[SnapshotId | None] = []
         keeper = SnapshotKeeper(
             runtime,
             storage,
             asyncio.Lock(),
             source=CommittedMetadata(lambda: images[0], lambda _snapshot: (VoterSet((VOTER,)), 1)),
-            on_change=told.append,
+            on_change=reported.append,
         )
         await keeper.write_now()
         # Nothing is committed yet.
@@ -149,7 +149,7 @@ def test_only_what_is_committed_goes_into_a_snapshot() -> None:
         for _ in range(2):
             images.pop(0)
             await keeper.write_now()
-        assert told == [None, None, SnapshotId(10, 2)]
+        assert reported == [None, None, SnapshotId(10, 2)]
         assert list_snapshots(fs, LOG_DIRECTORY) == [SnapshotId(10, 2)]
         assert read_snapshot(fs, f"{LOG_DIRECTORY}/{SnapshotId(10, 2).file_name}").voters == (VOTER,)
 

@@ -39,8 +39,8 @@ def heartbeat(made: ConsumerCore, reply: str, generation: int, member_id: str = 
 
 def test_a_classic_member_gets_its_part_step_by_step() -> None:
     made = core()
-    told = join(made, "1", "")
-    assert (told.error_code, told.member_id) == (ErrorCode.member_id_required, "new-1")
+    reported = join(made, "1", "")
+    assert (reported.error_code, reported.member_id) == (ErrorCode.member_id_required, "new-1")
     first = join(made, "2")
     assert (first.error_code, first.generation, first.protocol, first.leader) == (ErrorCode.none, 3, "cooperative", "")
     assert decode_assignment_untrusted(sync(made, "3", 3).assignment, made.catalog) == {}

@@ -27,8 +27,8 @@ def test_whoever_waits_is_told_when_the_group_moves() -> None:
     core.holds_stores = True
     core.post("a", 0)
     core.post("b", 0)
-    told = core.group.retire(ErrorCode.not_coordinator)
-    assert [each.result.error_code for each in told] == [ErrorCode.not_coordinator] * 2  # type: ignore[union-attr]
+    reported = core.group.retire(ErrorCode.not_coordinator)
+    assert [each.result.error_code for each in reported] == [ErrorCode.not_coordinator] * 2  # type: ignore[union-attr]
     assert core.group.is_dead
 
 

@@ -28,8 +28,8 @@ def test_a_second_member_gets_what_the_first_gave_up() -> None:
     core.beat("a", 0)
     second = core.beat("b", 0)
     assert owned(second) == {}
-    told = core.beat("a", 2, owned=ALL)
-    assert (told.member_epoch, owned(told)) == (2, {T: frozenset({0, 1})})
+    reported = core.beat("a", 2, owned=ALL)
+    assert (reported.member_epoch, owned(reported)) == (2, {T: frozenset({0, 1})})
     assert core.group.state.value == "Reconciling"
     assert core.beat("b", second.member_epoch).assignment is None
     assert core.beat("a", 2, owned={T: frozenset({0, 1})}).member_epoch == 3

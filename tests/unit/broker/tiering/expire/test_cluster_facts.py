@@ -43,13 +43,13 @@ def answer(high_watermark: int, error_code: ErrorCode = ErrorCode.none) -> Any:
     return SimpleNamespace(topics=[SimpleNamespace(partitions=[partition])])
 
 
-def catch_up(quorum: Any, told: Any) -> float:
+def catch_up(quorum: Any, reported: Any) -> float:
     """Catch up with a controller that tells this; return how long it took."""
     loop = VirtualTimeLoop()
 
     class Controller:
         async def request(self, _api_key: object, _build: object) -> Any:
-            return told
+            return reported
 
     async def main() -> float:
         if quorum.settled_to < 100:

@@ -37,11 +37,11 @@ def test_it_hears_of_leaders_that_change() -> None:
     with tiered_node() as node:
         node.advance(10_000)
         host = host_of(node)
-        told: list[list[int]] = []
+        reported: list[list[int]] = []
 
         class Manager:
             def set_own_metadata_partitions(self, numbers: list[int]) -> None:
-                told.append(numbers)
+                reported.append(numbers)
 
         manager: Any = Manager()
         kept, host._manager = host._manager, manager
@@ -53,10 +53,10 @@ def test_it_hears_of_leaders_that_change() -> None:
 
         delta: Any = Delta()
         host.on_metadata(delta, node.context.image)
-        assert told == [[0, 1, 2]]
+        assert reported == [[0, 1, 2]]
         Delta.topics_changed = frozenset()
         host.on_metadata(delta, node.context.image)
-        assert len(told) == 1
+        assert len(reported) == 1
         host._manager = kept
 
 

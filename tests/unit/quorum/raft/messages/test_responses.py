@@ -113,11 +113,11 @@ def test_a_follower_does_not_describe_the_quorum() -> None:
 def test_the_endpoint_of_the_same_listener_is_told() -> None:
     hint = LeaderHint(5, 2, (VoterEndpoint("A", "a", 1), VoterEndpoint("B", "b", 2)))
     response = BeginQuorumEpochResponse(error=NONE, leader=hint)
-    told = {
+    reported = {
         listener: encode_raft_response(ApiKey.BEGIN_QUORUM_EPOCH, 1, response, listener=listener).node_endpoints[0].host
         for listener in ("A", "B", "C")
     }
-    assert told == {"A": "a", "B": "b", "C": "a"}
+    assert reported == {"A": "a", "B": "b", "C": "a"}
 
 
 def test_api_versions_tell_the_range_of_kraft_version() -> None:
