@@ -10,7 +10,7 @@ Read `manager` first: it starts and stops the tasks of a partition with its role
 - `bootstrap`: how a replica begins after what the tier holds
 
 `assembly` builds all of it, `limits` bounds threads and bytes, `tools` is what the tasks share. The walk of a copy
-is in docs/internals/walks.md.
+is in ARCHITECTURE.md.
 
 Invariants: a segment leaves the disk only if the tier and the disk both have it durably. The log start is durable
 before anything is deleted. A step in the life of a segment is stored before it is taken. The lineage of leader
