@@ -9,14 +9,14 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
 from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.errors import InvariantError, StorageError
-from crabka.log.cleaner.throttle import CleanerThrottle
 from crabka.log.healing.mending import MISFIT
+from crabka.log.healing.paced_steps import PacedSteps
 from crabka.log.healing.scrub_schedule import ScrubProgress, ScrubSchedule
 from crabka.log.healing.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.log.healing.segment_check import SegmentCheck
@@ -84,11 +84,11 @@ class LogScrubber:
         self._node_id = node_id
         self._schedule = ScrubSchedule()
         self._trigger = ""
-        self._throttle = CleanerThrottle()
         self._wake = asyncio.Event()
         # What was logged already.
         self._logged: set[tuple[TopicPartition, DamagedRange]] = set()
         self.stats = ScrubStats(progress=self._schedule.progress)
+        self._steps = PacedSteps(runtime, settings, self.stats, urgent_cpu_percent=_URGENT_CPU_PERCENT)
 
     def suspect(self, topic_partition: TopicPartition, base_offset: int, reason: str) -> None:
         """Check a segment as soon as possible, because a reader found it inconsistent."""
@@ -194,7 +194,7 @@ class LogScrubber:
         if target is None:
             return False
         check = SegmentCheck(target)
-        await self._work(check.steps(), is_urgent=is_urgent)
+        await self._steps.run(check.steps(), is_urgent=is_urgent)
         findings = check.findings
         if findings is None or not self._is_open(log) or not log.healing.is_current(target):
             return False
@@ -326,31 +326,3 @@ class LogScrubber:
             "; ".join(reasons),
             self._node_id,
         )
-
-    # -- working -------------------------------------------------------------------------------------------------
-
-    async def _work(self, steps: Iterator[int], *, is_urgent: bool) -> None:
-        """Do all steps in threads, with the rests that the settings demand."""
-        clock = self._runtime.clock
-        while True:
-            started_ms = clock.monotonic_ms()
-            size = await self._step(steps)
-            if size is None:
-                return
-            self.stats.bytes_checked += size
-            now_ms, settings = clock.monotonic_ms(), self._settings()
-            percent = _URGENT_CPU_PERCENT if is_urgent else settings.max_cpu_percent
-            rest_ms = (now_ms - started_ms) * (100 / percent - 1)
-            if not is_urgent:
-                rest_ms = max(rest_ms, self._throttle.rest_ms(size, settings.max_bytes_per_second, now_ms))
-            if rest_ms >= 1:
-                await asyncio.sleep(rest_ms / 1000)
-
-    async def _step(self, steps: Iterator[int]) -> int | None:
-        step = self._runtime.threads.submit(next, steps, None)
-        try:
-            return await asyncio.shield(step)
-        except asyncio.CancelledError:
-            # Nothing may be read any more once the log is closed.
-            await asyncio.wait([step])
-            raise

@@ -10,12 +10,12 @@ from __future__ import annotations
 
 import asyncio
 import logging
-from collections.abc import Awaitable, Callable, Iterator
+from collections.abc import Awaitable, Callable
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.errors import CrabkaError, InvariantError
-from crabka.log.cleaner.throttle import CleanerThrottle
+from crabka.log.healing.paced_steps import PacedSteps
 from crabka.log.healing.scrub_settings import FIRST_PASS_MS, ScrubSettings
 from crabka.quorum.healing.check import DamagedSegment, MetadataCheck
 
@@ -70,13 +70,15 @@ class MetadataScrubber:
         self._access = access
         # Replaced by the node once it has dynamic settings.
         self.settings = settings
-        self._throttle = CleanerThrottle()
         self._wake = asyncio.Event()
         self._suspected_ms = -SUSPECT_MS
         self._is_suspected = False
         # Damage that was already logged.
-        self._told: set[str] = set()
+        self._logged: set[str] = set()
         self.stats = MetadataScrubStats()
+        # The metadata log is small, and the node waits for what is urgent.
+        current = lambda: self.settings()  # noqa: E731, PLW0108 - the node replaces the function
+        self._steps = PacedSteps(runtime, current, self.stats, urgent_cpu_percent=100)
 
     def suspect(self, reason: str) -> None:
         """Check everything as soon as possible, because a reader found damage."""
@@ -131,11 +133,11 @@ class MetadataScrubber:
         log = self._storage.log
         async with self._access.in_use:
             check = MetadataCheck(log.begin_check(), self._storage.directory)
-        await self._work(check.steps(), is_urgent=is_urgent)
+        await self._steps.run(check.steps(), is_urgent=is_urgent)
         await self._mend_files(check)
         self.stats.passes += 1
         if not check.segments and not check.snapshots:
-            self._told.clear()
+            self._logged.clear()
             return True
         return await self._heal(check)
 
@@ -154,7 +156,7 @@ class MetadataScrubber:
 
     async def _heal(self, check: MetadataCheck) -> bool:
         """Cover damaged segments and snapshots with a new snapshot, as far as the image reaches."""
-        self._tell([*check.segments, *check.snapshots])
+        self._log_damage([*check.segments, *check.snapshots])
         async with self._access.in_use:
             log = self._storage.log
             if log.changes != check.changes:
@@ -174,7 +176,7 @@ class MetadataScrubber:
         for each in (*check.segments, *check.snapshots):
             self.stats.repaired += 1
             logger.warning("Damaged metadata is replaced by snapshot %s: %s", covering.file_name, each)
-        self._told.clear()
+        self._logged.clear()
         return True
 
     async def _cover(self, damaged: list[DamagedSegment]) -> int | None:
@@ -185,35 +187,9 @@ class MetadataScrubber:
             await self._runtime.threads.submit(log.roll, self._runtime.clock.now_ms())
         return max((log.end_of(each.segment) for each in damaged), default=None)
 
-    def _tell(self, damaged: list[object]) -> None:
+    def _log_damage(self, damaged: list[object]) -> None:
         for text in map(str, damaged):
-            if text not in self._told:
-                self._told.add(text)
+            if text not in self._logged:
+                self._logged.add(text)
                 self.stats.found += 1
                 logger.warning("Metadata is damaged: %s", text)
-
-    async def _work(self, steps: Iterator[int], *, is_urgent: bool) -> None:
-        """Run all steps in threads, with the pauses that the settings demand."""
-        clock = self._runtime.clock
-        while True:
-            started_ms = clock.monotonic_ms()
-            size = await self._step(steps)
-            if size is None:
-                return
-            self.stats.bytes_checked += size
-            now_ms, settings = clock.monotonic_ms(), self.settings()
-            if is_urgent:
-                continue
-            rest_ms = (now_ms - started_ms) * (100 / settings.max_cpu_percent - 1)
-            rest_ms = max(rest_ms, self._throttle.rest_ms(size, settings.max_bytes_per_second, now_ms))
-            if rest_ms >= 1:
-                await asyncio.sleep(rest_ms / 1000)
-
-    async def _step(self, steps: Iterator[int]) -> int | None:
-        step = self._runtime.threads.submit(next, steps, None)
-        try:
-            return await asyncio.shield(step)
-        except asyncio.CancelledError:
-            # Nothing may be read once the log is closed.
-            await asyncio.wait([step])
-            raise
