@@ -99,7 +99,7 @@ def test_mutated_frames_leave_node_memory_and_clients_well(node: NodeProcess, rn
     wait_until(lambda: _resident_bytes(node) < allowed, f"memory is back below {allowed // MEBIBYTE} MiB")
 
 
-def test_two_thousand_idle_connections_disturb_nobody(node: NodeProcess) -> None:
+def test_two_thousand_idle_connections_disturb_no_client(node: NodeProcess) -> None:
     soft, hard = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (hard, hard))
     try:

@@ -164,7 +164,7 @@ def test_user_to_a_listener_without_sasl(kafka: SecuredKafka) -> None:
     assert "expects no SASL" in str(reported)
 
 
-def test_nobody_to_a_listener_with_sasl(kafka: SecuredKafka) -> None:
+def test_no_user_at_a_listener_with_sasl(kafka: SecuredKafka) -> None:
     reported = r"expects SASL, set security.protocol to SASL_PLAINTEXT"
     with (
         SyncAdmin(kafka.address("SASL_PLAINTEXT"), timeout_ms=1_000) as admin,
@@ -276,7 +276,7 @@ def test_session_goes_on_by_authenticating_again(kafka: SecuredKafka, mechanism:
 
 
 @run_with(lambda test, kafka: on_a_brief_session(kafka, "PLAIN", test))
-async def test_session_that_nobody_renews_is_ended_by_the_broker(connection: Connection, /) -> None:
+async def test_an_unrenewed_session_is_ended_by_the_broker(connection: Connection, /) -> None:
     connection._renew_at = None
     loop = asyncio.get_running_loop()
     opened = loop.time()

@@ -153,7 +153,7 @@ def test_what_was_done_although_its_answer_was_lost_counts(
     clear(storage, proxy, segment)
 
 
-def test_an_upload_that_somebody_aborted_is_an_error_to_be_tried_again(
+def test_an_aborted_upload_is_an_error_to_be_retried(
     storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment
 ) -> None:
     gone = CannedAnswer(404, b"<Error><Code>NoSuchUpload</Code><Message>It is gone.</Message></Error>")

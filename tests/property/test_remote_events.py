@@ -122,7 +122,7 @@ def test_broken_bytes_raise_nothing_else_than_the_error_of_events(event: Metadat
 
 
 @given(EVENTS, st.binary(max_size=20))
-def test_the_reader_of_all_forms_skips_tagged_fields_that_nobody_knows(event: MetadataEvent, field: bytes) -> None:
+def test_the_reader_of_all_forms_skips_unknown_tagged_fields(event: MetadataEvent, field: bytes) -> None:
     value = encode_event(event)
     is_tagged = isinstance(event, RemoteLogSegmentMetadata) and event.txn_index_empty
     tags = value[-3:] if is_tagged else b""

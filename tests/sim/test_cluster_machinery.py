@@ -119,7 +119,7 @@ def test_the_loss_of_all_but_one_excuses_nothing(model: ClusterModel) -> None:
     assert not model.is_excused(PLACE)
 
 
-def test_the_loss_of_all_in_sync_is_an_excuse_whoever_else_lives(model: ClusterModel) -> None:
+def test_the_loss_of_all_in_sync_is_an_excuse_even_with_other_replicas(model: ClusterModel) -> None:
     model.note_end(1, image_with((1, 2)), loses_data=True)
     assert not model.is_excused(PLACE)
     model.note_end(2, image_with((1, 2)), loses_data=True)

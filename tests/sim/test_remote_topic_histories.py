@@ -21,7 +21,7 @@ MAX_SEEDS = 100
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_all_nodes_know_what_the_topic_says_whoever_led_it(seed: int) -> None:
+def test_all_nodes_know_what_the_topic_says_after_any_leader(seed: int) -> None:
     MetadataHistoryWorld(seed).run()
 
 

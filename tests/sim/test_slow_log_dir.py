@@ -127,7 +127,7 @@ def node() -> Any:
         yield started
 
 
-def test_a_slow_dir_holds_up_nobody_else(node: SlowNode) -> None:
+def test_a_slow_dir_does_not_slow_the_others(node: SlowNode) -> None:
     node.slow_down(write_ms=1000)
     waiting, other = node.connect(), node.connect()
     began_ms = node.clock.monotonic_ms()

@@ -18,7 +18,7 @@ FOUND = (1904, 2582, 3387, 2760)
 
 
 @pytest.mark.parametrize("seed", SEEDS)
-def test_what_was_acknowledged_stays_readable_whoever_leads_and_wherever_it_lies(seed: int) -> None:
+def test_what_was_acknowledged_stays_readable_from_any_leader_and_wherever_it_lies(seed: int) -> None:
     TierHistoryWorld(seed).run()
 
 

@@ -107,7 +107,7 @@ def test_many_requests_cannot_use_up_the_epochs_either(
 
 
 @pytest.mark.parametrize("voters", [(1,), (1, 2, 3)])
-def test_in_the_largest_epoch_nobody_stands_and_the_reason_is_told_once(voters: tuple[int, ...]) -> None:
+def test_in_the_largest_epoch_no_voter_stands_and_the_reason_is_logged_once(voters: tuple[int, ...]) -> None:
     bench = CoreBench(voters=voters, entries=ENTRIES, election=ElectionState(MAX_EPOCH, None, voter(2).key))
     warnings = [action.message for action in bench.pass_time(1) if isinstance(action, Warn)]
     warnings += [action.message for action in bench.pass_time(10_000) if isinstance(action, Warn)]

@@ -83,12 +83,12 @@ def test_a_node_whose_disk_was_replaced_asks_to_remove_what_it_was() -> None:
 @pytest.mark.parametrize(
     "bench", [FollowerBench(auto_join=False), FollowerBench(level=0)], ids=["unasked", "fixed voters"]
 )
-def test_nobody_joins_unasked_or_where_voters_are_fixed(bench: FollowerBench) -> None:
+def test_no_voter_joins_unasked_or_where_voters_are_fixed(bench: FollowerBench) -> None:
     bench.wait()
     assert not bench.sent(AddVoterRequest)
 
 
-def test_nobody_joins_to_leave_at_once() -> None:
+def test_no_voter_joins_to_leave_at_once() -> None:
     bench = FollowerBench()
     bench.step(ShutdownRequested())
     bench.wait()

@@ -82,7 +82,7 @@ def test_a_leader_with_a_majority_stays() -> None:
     assert bench.core.is_leader
 
 
-def test_a_lone_voter_needs_nobody() -> None:
+def test_a_lone_voter_needs_no_peer() -> None:
     bench = CoreBench(voters=(1,))
     bench.pass_time(10_000)
     bench.pass_time(1_000_000)

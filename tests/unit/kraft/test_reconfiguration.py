@@ -292,7 +292,7 @@ def test_kraft_version_does_not_go_back() -> None:
     assert error_of(early.ask(UpgradeRequest(kraft_version=1))) is ErrorCode.request_timed_out
 
 
-def test_versions_of_somebody_else_do_not_count() -> None:
+def test_versions_of_another_replica_do_not_count() -> None:
     bench = ready()
     send = begin_add(bench)
     bench.pass_time(1000)

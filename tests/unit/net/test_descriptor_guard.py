@@ -39,7 +39,7 @@ def test_what_the_logs_have_opened_already_is_not_kept_twice() -> None:
     assert guard.admits(800)
 
 
-def test_without_a_limit_nobody_is_refused() -> None:
+def test_without_a_limit_no_connection_is_refused() -> None:
     assert DescriptorGuard(None, lambda: 10**9).admits(10**6)
 
 

@@ -284,7 +284,7 @@ def test_a_metadata_log_that_cannot_be_written_ends_the_node() -> None:
         faulty.remove(rule)
 
 
-def test_a_failure_that_nobody_waits_for_makes_no_noise(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failure_without_a_waiter_is_not_logged(caplog: pytest.LogCaptureFixture) -> None:
     with SimNode() as node:
         node.fail_dir("/d1")
     del node

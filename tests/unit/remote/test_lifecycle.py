@@ -55,7 +55,7 @@ def test_a_segment_takes_only_legal_steps(source: RemoteLogSegmentState, target:
 
 
 @pytest.mark.parametrize("state", [State.COPY_SEGMENT_FINISHED, State.DELETE_SEGMENT_STARTED])
-def test_a_step_that_was_taken_changes_nothing_whoever_repeats_it_and_when(state: RemoteLogSegmentState) -> None:
+def test_a_repeated_step_changes_nothing(state: RemoteLogSegmentState) -> None:
     existing = replace(in_state(SEGMENT, state), custom_metadata=CustomMetadata(b"place"))
     retry = sample_update(SEGMENT, state, custom_metadata=CustomMetadata(b"place"))
     assert not require_segment_transition(existing, retry)

@@ -94,7 +94,9 @@ def test_the_settings_accept_exactly_the_names_that_can_be_loaded() -> None:
     assert str(refused.value).endswith(f"(known here: {', '.join(sorted(BUILT_IN_STORAGES))}, package.module:Class)")
 
 
-def test_a_class_of_somebody_else_is_made_without_arguments_and_told_the_settings_below_the_prefix(plugin: str) -> None:
+def test_a_foreign_class_is_made_without_arguments_and_configured_with_the_settings_below_the_prefix(
+    plugin: str,
+) -> None:
     config = config_of(
         f"{plugin}:Telling",
         remote_log_storage_manager_impl_prefix="mine.",

@@ -72,7 +72,7 @@ def test_an_update_changes_state_origin_and_time_and_keeps_custom_metadata_that_
     assert given.custom_metadata == CustomMetadata(b"new")
 
 
-def test_a_draft_becomes_metadata_that_nobody_can_change() -> None:
+def test_a_draft_becomes_immutable_metadata() -> None:
     after = SEGMENT.moved(RemoteLogSegmentState.COPY_SEGMENT_FINISHED, 2, 3_000, None)
     assert type(after) is RemoteLogSegmentMetadata
     expected = replace(

@@ -165,7 +165,9 @@ async def test_a_partition_without_a_leader_does_not_keep_others_waiting(simulat
 
 
 @run_with(simulate)
-async def test_a_corrupt_batch_is_never_passed_over_and_holds_up_nobody_else(simulation: ClientSimulation, /) -> None:
+async def test_a_corrupt_batch_is_never_passed_over_and_holds_up_no_other_partition(
+    simulation: ClientSimulation, /
+) -> None:
     first, second = metadata_partitions(simulation.brokers, 2)
     append_values(first, numbered(3))
     whole = first.batches[0]

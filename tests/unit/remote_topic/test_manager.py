@@ -319,7 +319,9 @@ async def test_the_count_of_the_topic_is_used_for_reads_and_changes(simulation: 
 
 
 @run_with(simulate_topic, partition_count=COUNT)
-async def test_the_leader_of_a_metadata_partition_finds_what_nobody_hosts(simulation: TopicSimulation, /) -> None:
+async def test_the_leader_of_a_metadata_partition_finds_partitions_without_a_host(
+    simulation: TopicSimulation, /
+) -> None:
     leader = await simulation.start(PARTITION, OTHER)
     await copy(leader, 1)
     await leader.put_partition_delete(sample_partition_delete(MARKED, partition=PARTITION))

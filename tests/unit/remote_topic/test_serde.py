@@ -88,7 +88,7 @@ def test_an_event_that_is_cut_or_followed_by_bytes_is_none(event: MetadataEvent)
         (b"\x80\x80\x80\x80\x80\x01", "longer than five"),
     ],
 )
-def test_a_kind_or_version_that_nobody_knows_is_refused(prefix: bytes, message: str) -> None:
+def test_an_unknown_kind_or_version_is_refused(prefix: bytes, message: str) -> None:
     with pytest.raises(MetadataEventError, match=message):
         decode_event(prefix + encode_event(SEGMENT)[3:])
 

@@ -94,7 +94,7 @@ async def test_ends_know_each_others_names(world: World, /) -> None:
 
 
 @run_with(World().run)
-async def test_nobody_listening_is_refused_and_unknown_hosts_are_not_resolved(world: World, /) -> None:
+async def test_ports_without_a_listener_refuse_and_unknown_hosts_are_not_resolved(world: World, /) -> None:
     with pytest.raises(ConnectionRefusedError):
         await world.a.connect(Peer, "b", 9092)
     with pytest.raises(socket.gaierror):

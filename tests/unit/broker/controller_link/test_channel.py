@@ -85,7 +85,7 @@ async def test_another_node_is_asked_over_one_connection(fixture: Fixture, /) ->
 
 
 @run_with(run)
-async def test_a_request_waits_until_somebody_leads(fixture: Fixture, /) -> None:
+async def test_a_request_waits_for_a_leader(fixture: Fixture, /) -> None:
     controller = await fixture.controller(3)
     asking = asyncio.ensure_future(fixture.ask())
     await asyncio.sleep(1)

@@ -63,7 +63,7 @@ def test_without_news_nothing_is_sent() -> None:
     assert report(metadata, [hosted(metadata, 0, "/known")]).asked == []
 
 
-def test_replicas_that_are_no_longer_here_are_nobody_s_business() -> None:
+def test_replicas_that_are_no_longer_here_are_not_reported() -> None:
     metadata = image()
     gone = hosted(metadata, 9, "/other")
     unknown = SimpleNamespace(topic="u", topic_id=uuid.UUID(int=9), index=0, log=log_in("/other"))
@@ -83,7 +83,7 @@ def test_a_controller_that_refuses_or_is_away_does_no_harm() -> None:
         assert len(report(metadata, [hosted(metadata, 0, "/other")], answer).asked) == 1
 
 
-def test_what_nobody_answered_for_is_told_again() -> None:
+def test_unanswered_reports_are_sent_again() -> None:
     metadata = image()
     controller = ControllerInProcess()
     silent = 3

@@ -62,7 +62,7 @@ def with_blocks(test: Callable[[Blocks], Awaitable[None]]) -> None:
 
 
 @run_with(with_blocks)
-async def test_the_controller_is_told_who_asks(blocks: Blocks, /) -> None:
+async def test_the_controller_receives_the_identity_of_the_broker(blocks: Blocks, /) -> None:
     blocks.identity.broker_epoch = 33
     assert await blocks.take(1) == [100]
     ((api_key, body),) = blocks.controller.asked
@@ -114,7 +114,7 @@ async def test_a_client_asks_again_while_there_is_no_block(blocks: Blocks, /, er
 
 
 @run_with(with_blocks)
-async def test_nobody_waits_for_a_controller_that_is_away(blocks: Blocks, /) -> None:
+async def test_requests_do_not_wait_for_a_controller_that_is_away(blocks: Blocks, /) -> None:
     blocks.controller.open.clear()
     loop = asyncio.get_running_loop()
     began = loop.time()

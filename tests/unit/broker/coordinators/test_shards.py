@@ -63,7 +63,7 @@ def test_a_new_leader_serves_when_all_that_it_holds_is_replicated(node: SimNode)
     assert fetch_offset(node) == 6
 
 
-def test_a_leader_that_goes_before_that_serves_nobody(node: SimNode) -> None:
+def test_a_leader_that_resigns_before_that_serves_no_request(node: SimNode) -> None:
     held = commit_and_hold(node)
     lead(node, held.partition, NO_LEADER)
     lead(node, held.partition, 1)

@@ -89,7 +89,7 @@ def test_an_empty_groups_offsets_age_from_when_it_became_empty() -> None:
     assert made.expired("g", 5000 + RETENTION_MS, RETENTION_MS) == ([PLACE], True)
 
 
-def test_with_members_only_topics_that_nobody_reads_expire() -> None:
+def test_with_members_only_unread_topics_expire() -> None:
     made = shard(
         GroupRecord("g", GroupSnapshot("consumer", 1, "range", "m", 1, (MEMBER,))),
         OffsetRecord("g", PLACE, COMMITTED),

@@ -12,7 +12,7 @@ def test_topics_of_all_members_are_joined() -> None:
     assert subscribed_topics([subscription("a", "b"), subscription("b", "ü")]) == frozenset({"a", "b", "ü"})
 
 
-def test_nobody_subscribes_to_nothing() -> None:
+def test_no_topics_are_no_subscription() -> None:
     assert subscribed_topics([]) == frozenset()
 
 

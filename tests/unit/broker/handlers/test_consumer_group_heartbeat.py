@@ -59,7 +59,7 @@ def test_what_is_wrong_is_reported(node: SimNode, epoch: int, fields: dict[str, 
     assert answer.error_message
 
 
-def test_without_the_protocol_nobody_joins() -> None:
+def test_without_the_protocol_joins_are_refused() -> None:
     with SimNode(settings={"group.coordinator.rebalance.protocols": "classic"}) as node:
         find_coordinator(node)
         assert beat(node, "m", 0).error_code is ErrorCode.unsupported_version

@@ -73,7 +73,7 @@ def test_what_is_wrong_is_reported(node: SimNode, fields: dict[str, Any], expect
     assert group_states(node) == {}
 
 
-def test_without_a_coordinator_nobody_joins(node: SimNode) -> None:
+def test_without_a_coordinator_joins_are_refused(node: SimNode) -> None:
     assert NodeMember(node).join().error_code is ErrorCode.not_coordinator
 
 

@@ -38,7 +38,7 @@ def test_a_replica_is_kept_unless_enough_others_are_in_sync(
     assert bool(rebuild_refusal(replace(BASE, isr=isr), NODE, min_isr)) is is_refused
 
 
-def test_only_a_replica_that_nobody_counts_on_is_out() -> None:
+def test_only_a_replica_outside_of_the_isr_is_out() -> None:
     assert is_out(replace(BASE, isr=(2, 3)), NODE)
     assert not is_out(replace(BASE, isr=(2, 3), leader=NODE), NODE)
     assert not is_out(replace(BASE, isr=(2, 3), elr=(1,)), NODE)
@@ -137,9 +137,7 @@ def run(scenario: Callable[[RebuildWorld], Coroutine[Any, Any, None]]) -> None:
 
 
 @run_with(run)
-async def test_the_log_is_dropped_when_nobody_counts_on_it_and_no_fetch_can_be_on_its_way(
-    world: RebuildWorld, /
-) -> None:
+async def test_the_log_is_dropped_when_it_is_not_counted_and_no_fetch_can_be_on_its_way(world: RebuildWorld, /) -> None:
     began_ms = world.clock.now_ms()
     await world.rebuilder.rebuild(world.partition)
     assert world.clock.now_ms() - began_ms >= FENCE_MS
@@ -188,7 +186,7 @@ async def test_flushes_count_again_when_a_drop_is_refused_at_the_last_moment(
 
 
 @run_with(run)
-async def test_a_rebuild_that_is_given_up_waits_for_nobody(world: RebuildWorld, /) -> None:
+async def test_a_rebuild_that_is_given_up_does_not_wait(world: RebuildWorld, /) -> None:
     """A node that stops has no controller to talk to any more: it would not come to an end."""
 
     world.logs.directory_id = lambda _path: uuid.UUID(int=1)  # type: ignore[method-assign, assignment] # not formatted

@@ -188,7 +188,7 @@ def test_damage_is_found_and_repaired_and_each_is_said_once(caplog: pytest.LogCa
     assert caplog.text.count("are repaired from a copy: the checksum (CRC-32C) does not match") == 1
 
 
-def test_what_nobody_else_has_is_named_once_and_tried_again(caplog: pytest.LogCaptureFixture) -> None:
+def test_what_no_other_replica_has_is_named_once_and_retried(caplog: pytest.LogCaptureFixture) -> None:
     async def scenario(bench: ScrubBench) -> None:
         log = bench.log()
         copies, bench.mender.copies = bench.mender.copies, {}

@@ -151,7 +151,7 @@ async def test_closing_fails_what_is_in_flight_and_all_that_follows(world: PeerW
 
 @pytest.mark.parametrize("outcome", ["fenced", "gone", "anew", "unchanged"])
 @run_with(among_peers)
-async def test_nobody_waits_for_a_broker_that_the_metadata_gave_up(world: PeerWorld, /, outcome: str) -> None:
+async def test_requests_do_not_wait_for_a_broker_that_the_metadata_gave_up(world: PeerWorld, /, outcome: str) -> None:
     world.peers[2].answers[ApiKey.INIT_PRODUCER_ID] = lambda _request: NO_ANSWER
     waiting = asyncio.ensure_future(ask(world, timeout_ms=60_000))
     await asyncio.sleep(0.1)

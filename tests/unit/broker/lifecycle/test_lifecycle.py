@@ -197,7 +197,7 @@ async def test_a_lost_log_dir_is_told_at_once_and_from_then_on(
 
 
 @run_with(run)
-async def test_whoever_waits_hears_when_the_controller_knows_of_a_lost_log_dir(
+async def test_waiters_resume_when_the_controller_knows_of_a_lost_log_dir(
     lifecycle: BrokerLifecycle, controller: ScriptedController, /
 ) -> None:
     await lifecycle.register(BROKER)

@@ -93,7 +93,7 @@ async def test_changes_wait_for_directories_of_an_earlier_one_to_be_renamed() ->
 
 
 @run_with(real_time)
-async def test_changes_before_the_start_are_kept_and_nobody_waits_for_them() -> None:
+async def test_changes_before_the_start_are_kept_without_waiting() -> None:
     """The controller of a node answers others while the broker beside it opens its partitions."""
 
     world = World()
@@ -122,7 +122,7 @@ async def test_a_change_of_before_the_start_that_fails_ends_the_node() -> None:
 
 
 @run_with(real_time)
-async def test_nobody_waits_for_a_broker_that_has_stopped() -> None:
+async def test_a_stopped_broker_fails_its_waiters() -> None:
     world = World()
     world.slow_before = {1, 3}
     world.pipeline.start()

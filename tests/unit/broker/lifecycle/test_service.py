@@ -190,7 +190,7 @@ def test_a_broker_whose_dirs_are_all_cordoned_gets_no_new_partitions() -> None:
         assert "cordoned" in refused.topics[0].error_message
 
 
-def test_a_node_stops_when_nobody_hears_that_a_dir_is_lost(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_node_stops_when_a_lost_dir_cannot_be_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with SimNode(log_dirs=("/d1", "/d2")) as node:
         monkeypatch.setattr(BrokerLifecycle, "lose_directories", lambda *_args: None)
         node.fail_dir("/d2")

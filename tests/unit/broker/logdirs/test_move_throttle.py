@@ -9,7 +9,7 @@ from crabka.broker.logdirs.move_throttle import MIN_STEP_BYTES, STEP_MS, MoveThr
 MEGABYTE = 1024 * 1024
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_there_is_no_wait() -> None:
     throttle = MoveThrottle()
     throttle.pay(100 * MEGABYTE, 0)
     assert throttle.wait_ms(0) == 0

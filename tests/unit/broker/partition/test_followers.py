@@ -246,7 +246,7 @@ def test_the_replica_of_the_rack_is_preferred(rack: str, offset: int, expected: 
     assert led.partition.followers.closest(rack, offset) == expected
 
 
-def test_a_lone_partition_prefers_nobody() -> None:
+def test_a_lone_partition_prefers_no_replica() -> None:
     led = LedPartition(replicated_image(1, replicas=(1,)))
     assert led.partition.followers.closest("b", 0) is None
     assert led.partition.followers.may_send_to(2)
@@ -277,7 +277,7 @@ def test_throttled_replicas_that_are_not_in_sync_wait(
     assert led.partition.followers.may_send_to(2) is may
 
 
-def test_below_the_rate_nobody_waits() -> None:
+def test_below_the_rate_there_is_no_wait() -> None:
     led = throttled("*")
     led.world.host.throttle.bytes_per_second = 1_000_000
     assert led.partition.followers.may_send_to(2)

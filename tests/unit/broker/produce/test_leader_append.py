@@ -115,7 +115,7 @@ def test_a_leader_that_is_left_alone_keeps_the_order_of_the_log(node: SimNode) -
     assert partition.queue.pending_outcomes == 0
 
 
-def test_an_epoch_of_somebody_else_in_between_is_reported(node: SimNode) -> None:
+def test_an_epoch_of_another_leader_in_between_is_reported(node: SimNode) -> None:
     node.create_topic("t")
     give_followers(node, "t")
 

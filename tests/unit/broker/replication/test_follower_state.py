@@ -210,7 +210,7 @@ def test_a_log_that_shares_its_beginning_with_the_leader_is_only_cut() -> None:
     assert answer(following(), diverging=EpochEnd(0, 0)) == [CutFollowerLog(0)], "nothing was deleted here"
 
 
-def test_a_range_that_nobody_asked_for_is_ignored() -> None:
+def test_an_unrequested_range_is_ignored() -> None:
     state = following()
     assert state.step(LeaderRangeKnown(0, 1), LOG, 0) == []
     assert state.is_ready(0)
@@ -239,7 +239,7 @@ def test_what_is_in_the_tier_is_not_fetched_but_begun_behind() -> None:
     assert state.is_ready(0)
 
 
-def test_a_start_behind_the_tier_that_nobody_asked_for_is_ignored() -> None:
+def test_an_unrequested_start_after_the_tier_is_ignored() -> None:
     state = following()
     assert state.step(LeaderTierKnown(10, 59, 3), LOG, 0) == []
     assert state.phase is FetchPhase.FETCHING

@@ -8,7 +8,7 @@ from crabka.metadata.configs import ConfigResource, ConfigResourceType, ConfigsI
 from tests.support.storage.replicas import LedPartition, replicated_image
 
 
-def test_without_a_node_nobody_is_there_and_time_stands_still() -> None:
+def test_without_a_node_there_are_no_peers_and_time_stands_still() -> None:
     assert (NO_HOST.now_ms(), dict(NO_HOST.brokers()), NO_HOST.max_lag_ms()) == (0, {}, DEFAULT_MAX_LAG_MS)
     assert not NO_HOST.throttle.is_exceeded(0)
 
@@ -24,7 +24,7 @@ def test_without_a_node_a_proposal_stays_where_it_is() -> None:
     assert replication.isr_state.isr == (1, 2)
 
 
-def test_nothing_is_sent_to_nobody() -> None:
+def test_nothing_is_sent_without_a_receiver() -> None:
     led = LedPartition()
     replication = led.partition.replication
     assert replication is not None

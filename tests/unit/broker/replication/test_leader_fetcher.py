@@ -65,7 +65,7 @@ async def test_a_follower_gets_all_batches_as_they_are(world: FollowerWorld, /) 
     assert (own.log_end_offset, own.high_watermark) == (12, 12)
 
 
-def test_a_fetch_says_who_asks_and_what_may_come() -> None:
+def test_a_fetch_names_its_replica_and_its_limits() -> None:
     async def test(world: FollowerWorld) -> None:
         leader, _ = await leader_with(world, 3)
         world.place({})
@@ -93,7 +93,7 @@ def test_a_fetch_says_who_asks_and_what_may_come() -> None:
 
 @pytest.mark.parametrize("version", [13, 14, 15, 18])
 @run_with(follow)
-async def test_older_leaders_are_told_in_their_version_who_asks(world: FollowerWorld, /, version: int) -> None:
+async def test_older_leaders_receive_the_replica_id_in_their_version(world: FollowerWorld, /, version: int) -> None:
     leader, log = await leader_with(world, 3)
     leader.broker.versions[ApiKey.FETCH] = (4, version)
     world.place({})

@@ -181,7 +181,7 @@ def test_a_quiet_partition_does_not_shrink() -> None:
     assert state.propose_shrinking(LeaderLog(10, 10), ONE_MIN, 99_999) is None
 
 
-def test_a_new_leader_gives_its_isr_time_and_nobody_else() -> None:
+def test_a_new_leader_gives_time_to_its_isr_only() -> None:
     state = leading(1, 2)
     assert state.propose_shrinking(LeaderLog(10, 0), ONE_MIN, 1000) is None
     assert watermark(state, 10) == 0
@@ -224,7 +224,7 @@ def test_replicas_come_and_go_with_a_reassignment() -> None:
     assert set(state.followers) == {2, 4}
 
 
-def test_a_leader_stands_alone_while_nobody_is_or_may_be_in_sync() -> None:
+def test_a_leader_stands_alone_while_no_follower_is_or_may_be_in_sync() -> None:
     assert not leading(1, 2).stands_alone
     state = leading(1)
     assert state.stands_alone

@@ -67,7 +67,7 @@ def test_of_all_who_lost_records_the_first_that_was_trusted_leads() -> None:
     assert not stands_back(placed(1, 2, 3, lost=everybody))
 
 
-def test_somebody_who_is_away_is_waited_for() -> None:
+def test_a_replica_that_is_away_is_waited_for() -> None:
     everybody = (1, 2, 3)
     assert stands_back(placed(1, 2, 3, isr=(1,), lost=everybody), fencing(3))
     assert stands_back(placed(1, 2, 3, isr=(1,), lost=(1, 2)))

@@ -82,7 +82,7 @@ async def test_more_turns_when_the_setting_grows() -> None:
 
 @pytest.mark.parametrize("has_turn", [False, True])
 @run_with(real_time)
-async def test_who_is_cancelled_while_waiting_blocks_nobody(has_turn: bool) -> None:
+async def test_a_cancelled_waiter_blocks_no_other(has_turn: bool) -> None:
     scene = Scene(1)
     first, release = asyncio.Event(), asyncio.Event()
 
@@ -175,7 +175,7 @@ def quota(limit: int) -> ByteRateQuota:
     return ByteRateQuota(lambda: limit, sample_count=10, sample_ms=1000)
 
 
-def test_without_a_limit_nobody_waits() -> None:
+def test_without_a_limit_there_is_no_wait() -> None:
     unlimited = quota(LONG_MAX)
     unlimited.record(10**12, 0)
     assert unlimited.wait_ms(0) == 0

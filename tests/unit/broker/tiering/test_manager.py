@@ -266,7 +266,7 @@ async def test_a_stop_before_the_metadata_was_ever_known_is_quick(scene: TierSce
 
 
 @run_with(in_scene)
-async def test_a_broker_that_hands_over_to_nobody_asks_nobody_and_stops_at_once(scene: TierScene, /) -> None:
+async def test_a_broker_without_successors_sends_nothing_and_stops_at_once(scene: TierScene, /) -> None:
 
     broker = scene.broker()
     broker.fill(2)

@@ -66,7 +66,7 @@ def test_a_marker_that_was_overtaken_is_given_up(code: ErrorCode) -> None:
     assert len(writer.written) == 1
 
 
-def test_a_marker_that_nobody_wants_is_not_sent() -> None:
+def test_an_unneeded_marker_is_not_sent() -> None:
     writer = Script()
     assert not deliver(writer, wanted=lambda: False)
     assert writer.written == []

@@ -189,7 +189,7 @@ def test_an_abort_without_partitions_is_finished_at_once_after_a_restart() -> No
     assert states(loaded) == ["CompleteAbort"]
 
 
-def test_an_id_that_nobody_uses_expires() -> None:
+def test_an_unused_id_expires() -> None:
     stepped = SteppedTransaction()
     stepped.init()
     stepped.now_ms += 999

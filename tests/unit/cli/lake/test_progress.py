@@ -16,7 +16,7 @@ from tests.support.spark.lake_tables import lake_of
 from tests.support.spark.lake_topic import InlineRunner, ListTopic
 
 
-def test_nothing_is_printed_where_nobody_looks(capsys: pytest.CaptureFixture[str]) -> None:
+def test_nothing_is_printed_without_a_terminal(capsys: pytest.CaptureFixture[str]) -> None:
     with LakeProgress() as progress:
         progress.did_tasks(1, 2)
         progress.began("orders")

@@ -213,7 +213,7 @@ def test_a_cluster_that_does_not_answer_cannot_be_checked(
     assert result.code == 2
 
 
-def test_a_topic_that_nobody_knows_is_an_error(crabka: RunCommand, topic: TieredTopic) -> None:
+def test_an_unknown_topic_is_an_error(crabka: RunCommand, topic: TieredTopic) -> None:
     result = crabka("tier", "ls", "no-such-topic", "--bootstrap", topic.bootstrap)
     assert result.code == 2
     assert result.err == "crabka: neither the cluster nor the tier has a topic no-such-topic\n"

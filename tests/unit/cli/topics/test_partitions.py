@@ -135,9 +135,7 @@ def test_what_moves_is_shown_and_cancelled(
     assert crabka(*move, "--cancel").out.count("\n") == 1
 
 
-def test_a_plan_that_somebody_cancelled_is_not_called_done(
-    crabka: RunCommand, moving: tuple[MovingPartition, str]
-) -> None:
+def test_a_cancelled_plan_is_not_called_done(crabka: RunCommand, moving: tuple[MovingPartition, str]) -> None:
     partition, bootstrap = moving
     partition.listings_left = 1
     failed = crabka("partitions", "reassign", "--bootstrap", bootstrap, "--wait")

@@ -53,7 +53,7 @@ async def test_a_broker_is_forgotten(admin: Admin, simulation: ClientSimulation,
 
 
 @run_with(lambda test: with_admin(test, UNREGISTER_BROKER=_plain(ErrorCode.broker_id_not_registered)))
-async def test_a_broker_that_nobody_knows_cannot_be_forgotten(admin: Admin, /) -> None:
+async def test_an_unknown_broker_cannot_be_unregistered(admin: Admin, /) -> None:
     with pytest.raises(OperationError, match="broker 5: because") as caught:
         await admin.cluster.unregister_broker(5)
     assert caught.value.error_code is ErrorCode.broker_id_not_registered

@@ -162,7 +162,7 @@ def test_a_forgotten_broker_is_in_sync_and_eligible_nowhere() -> None:
         assert (partition_of(image, "t", index).isr, partition_of(image, "t", index).elr) == ((2,), ())
 
 
-def test_a_broker_that_nobody_knows_cannot_be_forgotten() -> None:
+def test_an_unknown_broker_cannot_be_unregistered() -> None:
     with pytest.raises(OperationError, match="Broker ID 9 is not currently registered") as caught:
         unregister_broker(three(), DEFAULT_RULES, 9)
     assert caught.value.error_code is ErrorCode.broker_id_not_registered

@@ -41,7 +41,7 @@ def test_min_isr_is_at_most_the_replication_factor() -> None:
     assert min_isr(image) == 2
 
 
-def test_unclean_election_is_off_unless_somebody_turns_it_on() -> None:
+def test_unclean_election_is_off_by_default() -> None:
     image = with_partitions(cluster(1), "t", {"replicas": (1,)})
     topic = image.topics.by_name["t"]
     assert not ControlView(image).unclean_election_enabled(topic)

@@ -58,7 +58,7 @@ def test_an_unclean_leader_on_demand() -> None:
     assert (saved.leader, saved.isr, saved.leader_recovery_state) == (1, (1,), RECOVERING)
 
 
-def test_nobody_left_to_lead() -> None:
+def test_no_replica_is_left_to_lead() -> None:
     image = with_partitions(cluster(1, fenced=[1]), "t", {"replicas": (1,), "leader": -1})
     assert elect(image, ElectionType.UNCLEAN, [("t", 0)])[1] == {("t", 0): ErrorCode.eligible_leaders_not_available}
 

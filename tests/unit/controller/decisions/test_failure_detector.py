@@ -129,7 +129,7 @@ def test_a_connection_without_heartbeats_says_nothing() -> None:
     assert core.step(ConnectionBroke("admin client"), 1000) == []
 
 
-def test_an_older_incarnation_is_nobody() -> None:
+def test_an_older_incarnation_does_not_count() -> None:
     core = detector(ONE)
     newer = BrokerIncarnation(1, 50)
     core.step(HeartbeatArrived(newer, "new"), 10)
@@ -141,7 +141,7 @@ def test_an_older_incarnation_is_nobody() -> None:
     assert finish(core, 300, REFUSED) == []
 
 
-def test_a_new_controller_dials_whoever_is_silent_for_a_second() -> None:
+def test_a_new_controller_dials_brokers_that_are_silent_for_a_second() -> None:
     core = FailureDetector()
     core.step(ControllerActivated([ONE, TWO]), 5000)
     core.step(QuorumLiveness(is_live=True), 5000)
@@ -153,7 +153,7 @@ def test_a_new_controller_dials_whoever_is_silent_for_a_second() -> None:
     assert finish(core, 6100, REFUSED) == [FenceEarly(ONE)]
 
 
-def test_without_a_live_quorum_nobody_is_fenced() -> None:
+def test_without_a_live_quorum_no_broker_is_fenced() -> None:
     core = detector(ONE)
     refused_once(core)
     core.step(QuorumLiveness(is_live=False), 1050)

@@ -99,7 +99,7 @@ def test_a_broker_that_leads_nothing_stops_at_once() -> None:
     assert partition_of(node.image).isr == (2,)
 
 
-def test_the_last_broker_stops_although_nobody_takes_over() -> None:
+def test_the_last_broker_stops_without_a_successor() -> None:
     node = Controller(with_partitions(cluster(1), "t", {"replicas": (1,)}))
     assert node.hear(1, want_shut_down=True).in_controlled_shutdown
     assert node.leader() == -1

@@ -92,7 +92,7 @@ def test_the_first_living_replica_in_sync_takes_over() -> None:
     assert change(partition(isr=(1, 3)), alive=[2, 3], isr=(3,)) == {"isr": (3,), "leader": 3}
 
 
-def test_without_a_living_replica_in_sync_nobody_leads_and_the_last_one_stays_in_sync() -> None:
+def test_without_a_living_replica_in_sync_there_is_no_leader_and_the_last_one_stays_in_sync() -> None:
     assert change(partition(isr=(1,)), alive=[2, 3], isr=()) == {"leader": -1}
 
 
@@ -105,7 +105,7 @@ def test_with_elr_the_last_one_becomes_eligible_and_is_remembered() -> None:
     }
 
 
-def test_whoever_leaves_the_isr_below_its_minimum_is_eligible() -> None:
+def test_a_replica_that_leaves_the_isr_below_its_minimum_is_eligible() -> None:
     shrunk = change(partition(), isr=(1,), min_isr=2, elr=True)
     assert shrunk == {"isr": (1,), "eligible_leader_replicas": (2, 3)}
     assert change(partition(), isr=(1, 2), min_isr=2, elr=True) == {"isr": (1, 2)}
@@ -138,7 +138,7 @@ def test_a_replica_after_an_unclean_stop_is_not_eligible() -> None:
     }
 
 
-def test_the_last_leader_comes_back_when_nobody_else_is_left() -> None:
+def test_the_last_leader_returns_when_no_other_replica_is_left() -> None:
     old = partition(isr=(), leader=-1, last_known_elr=(2,))
     recovered = {"leader": 2, "isr": (2,), "last_known_elr": (), "leader_recovery_state": RECOVERING}
     assert change(old, min_isr=2, elr=True) == recovered

@@ -70,7 +70,7 @@ def test_validation_alone_makes_no_records() -> None:
     assert (outcome.records, outcome.result["t"].error_code) == ([], ErrorCode.none)
 
 
-def test_a_manual_assignment_needs_somebody_who_can_lead() -> None:
+def test_a_manual_assignment_needs_a_replica_that_can_lead() -> None:
     image = with_topic(cluster(1, 2, fenced=[2]), "t", 2)
     verdict = create_partitions(image, [MorePartitions("t", 4, [[1], [2]])], random.Random(1)).result["t"]
     assert verdict.error_code is ErrorCode.invalid_replica_assignment

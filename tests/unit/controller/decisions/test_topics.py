@@ -250,7 +250,7 @@ def test_deletion_may_be_disabled() -> None:
     assert outcome.result[0].verdict.error_code is ErrorCode.topic_deletion_disabled
 
 
-def test_a_manual_assignment_needs_somebody_who_can_lead() -> None:
+def test_a_manual_assignment_needs_a_replica_that_can_lead() -> None:
     image = cluster(1, 2, fenced=[2])
     assert refused(image, WantedTopic("t", assignments=[(0, [1]), (1, [2])])) == (
         ErrorCode.invalid_replica_assignment,

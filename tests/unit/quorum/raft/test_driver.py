@@ -194,7 +194,7 @@ async def test_a_shutdown_waits_until_the_core_has_handed_over(bench: Bench, /) 
 
 
 @run_with(run)
-async def test_a_shutdown_that_nobody_acknowledges_ends_after_the_request_time_out(bench: Bench, /) -> None:
+async def test_an_unacknowledged_shutdown_ends_after_the_request_time_out(bench: Bench, /) -> None:
     bench.core.may_stop = False
     started = asyncio.get_running_loop().time()
     await bench.driver.stop(OperationError(ErrorCode.not_controller, "closed"))

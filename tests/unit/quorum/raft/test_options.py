@@ -64,7 +64,7 @@ def test_bootstrap_servers_are_on_the_first_controller_listener() -> None:
     assert options_of().bootstrap == (VoterEndpoint("CTL", "c1", 9093), VoterEndpoint("CTL", "::1", 9094))
 
 
-def test_a_bootstrap_server_on_a_free_port_is_nobodys_address() -> None:
+def test_a_bootstrap_server_on_a_free_port_is_no_own_address() -> None:
     assert options_of(controller_quorum_bootstrap_servers="127.0.0.1:0").bootstrap == ()
 
 

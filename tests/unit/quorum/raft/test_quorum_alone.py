@@ -255,7 +255,7 @@ def test_a_directory_of_a_release_that_kept_no_vote_leads_on() -> None:
 
 
 @run_with(lambda test: run_node(formatted_disk(), test))
-async def test_nobody_waits_for_a_quorum_that_is_closed(runtime: Runtime, /) -> None:
+async def test_a_closed_quorum_fails_its_waiters(runtime: Runtime, /) -> None:
     quorum = await open_quorum(runtime)
     await quorum.close()
     async with asyncio.timeout(60):

@@ -224,7 +224,7 @@ def test_a_directory_that_another_node_removes_is_made_again() -> None:
     assert stored_contents(storage, segment) == segment.contents
 
 
-def test_a_directory_with_somebody_elses_file_stays() -> None:
+def test_a_directory_with_a_foreign_file_stays() -> None:
     fs = MemoryFileSystem()
     segment = write_segment(fs, "/local")
     storage = configured(fs)

@@ -57,7 +57,7 @@ def test_a_wrong_size_is_found(change: int) -> None:
     assert fault.detail == f"has {len(log) + change} bytes, the metadata says {len(log)}"
 
 
-def test_objects_that_nobody_knows_are_one_orphan_after_the_grace_period() -> None:
+def test_unknown_objects_are_one_orphan_after_the_grace_period() -> None:
     tier, stranger = two_segments(), PlantedTier()
     stranger.segments = list(tier.segments)
     segment = stranger.add(batches(60, 2), [(0, 60)])

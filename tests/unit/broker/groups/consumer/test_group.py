@@ -22,7 +22,7 @@ def test_events_wait_while_records_are_on_their_way() -> None:
     assert len(core.answers) == 2
 
 
-def test_whoever_waits_is_told_when_the_group_moves() -> None:
+def test_waiters_are_answered_when_the_group_moves() -> None:
     core = ConsumerCore()
     core.holds_stores = True
     core.post("a", 0)

@@ -92,7 +92,7 @@ def test_a_static_member_that_stays_away_is_removed() -> None:
     assert core.group.is_empty
 
 
-def test_a_full_group_takes_nobody_else() -> None:
+def test_a_full_group_takes_no_other_member() -> None:
     core = ConsumerCore(settings=ConsumerSettings(max_size=1, assignment_interval_ms=0))
     core.beat("a", 0)
     assert core.beat("b", 0).error_code is ErrorCode.group_max_size_reached

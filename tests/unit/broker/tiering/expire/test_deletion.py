@@ -64,7 +64,7 @@ async def test_the_data_go_only_after_the_step_is_stored(scene: TierScene, /) ->
 
 @pytest.mark.parametrize("steps", [(DELETING,), (DELETING, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED)])
 @run_with(in_scene)
-async def test_somebody_else_may_be_as_far_or_further(
+async def test_another_leader_may_be_as_far_or_further(
     scene: TierScene, /, steps: tuple[RemoteLogSegmentState, ...]
 ) -> None:
 

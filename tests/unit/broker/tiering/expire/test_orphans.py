@@ -76,7 +76,7 @@ async def test_a_broker_that_lags_behind_the_controller_deletes_nothing_that_was
 
 
 @run_with(in_scene)
-async def test_whoever_led_the_partition_gets_time_to_delete_it_himself(scene: TierScene, /) -> None:
+async def test_the_former_leader_gets_time_to_delete_it_itself(scene: TierScene, /) -> None:
     scene.cluster.owner = 2
 
     leader, owner = scene.broker(1), scene.broker(2)

@@ -99,7 +99,7 @@ async def test_the_disk_holds_no_more_than_the_limit(world: CacheWorld, /) -> No
 
 
 @run_with(run)
-async def test_what_nobody_uses_for_long_goes(world: CacheWorld, /) -> None:
+async def test_entries_that_are_long_unused_are_dropped(world: CacheWorld, /) -> None:
     await world.offsets(1)
     await world.offsets(2)
     await asyncio.sleep(40)

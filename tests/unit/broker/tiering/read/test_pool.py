@@ -29,7 +29,7 @@ async def test_no_more_waits_than_the_setting_allows() -> None:
 
 
 @run_with(virtual_time)
-async def test_a_failure_that_nobody_looks_at_is_no_warning() -> None:
+async def test_an_unread_failure_is_no_warning() -> None:
     threads = HeldThreads()
     pool = ReaderPool(lambda _size: threads, size=lambda: 1, max_pending=1)
     pool.submit(int, "no number")

@@ -19,7 +19,7 @@ def test_what_a_member_left_goes_to_the_others() -> None:
     assert assign(AssignmentSpec(members, {T: 4})) == {"a": {T: frozenset(range(4))}}
 
 
-def test_topics_that_nobody_wants_any_more_are_given_up() -> None:
+def test_topics_without_subscribers_are_given_up() -> None:
     members = {"a": SpecMember(None, (U,), {T: frozenset({0})})}
     assert assign(AssignmentSpec(members, {T: 1, U: 1})) == {"a": {U: frozenset({0})}}
 
@@ -32,5 +32,5 @@ def test_members_that_can_take_more_topics_fill_the_gaps() -> None:
     }
 
 
-def test_nobody_gets_nothing() -> None:
+def test_without_members_nothing_is_assigned() -> None:
     assert assign(AssignmentSpec({}, {})) == {}
