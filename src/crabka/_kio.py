@@ -5,7 +5,7 @@ messages, yet on a machine with test tools the import costs 0.4 s of start-up an
 imported while `hypothesis` cannot be found; kio then leaves the registration out for good. A process that has
 `hypothesis` loaded already (a test run) has paid for it, and nothing is hidden from it.
 
-Whoever needs kio imports `crabka.errors` or `crabka.protocol` first; both come through here.
+A module that needs kio imports `crabka.errors` or `crabka.protocol` first; both come through here.
 """
 
 from __future__ import annotations

@@ -2,7 +2,7 @@
 
 CrabkaError
 ├── WireError          the peer broke the protocol: answer with an error or close its connection
-├── OperationError     expected and told to the client: carries a Kafka error code
+├── OperationError     expected and returned to the client: has a Kafka error code
 ├── ConfigError        the operator's input is wrong: one clear line, exit code 2
 ├── StorageError       a disk failed under us: its log dir goes offline
 ├── CorruptDataError   bytes on our disk contradict their checksum or format

@@ -54,7 +54,7 @@ class Threads(Protocol):
         ...
 
     def close(self, *, wait: bool = True) -> None:
-        """Refuse more work and wait for what was submitted; without `wait`, leave it to its fate."""
+        """Refuse more work and wait for what was submitted; without `wait`, do not wait for it."""
         ...
 
 
@@ -111,8 +111,8 @@ class File(Protocol):
     def copy_from(self, source: File, length: int, position: int) -> int:
         """Copy bytes of another file to the same position here, inside the kernel where that is possible.
 
-        Return how many, fewer only at the end of the source. One at a time for a file. May block on the disk; which of
-        the two failed an OSError does not tell.
+        Return how many, fewer only at the end of the source. One at a time for a file. May block on the disk. An
+        OSError does not say which of the two failed.
         """
         ...
 
@@ -189,7 +189,7 @@ class FileSystem(Protocol):
 class FileRange:
     """Bytes of a file that are sent as they lie there; a part of a response, among buffers.
 
-    They are read when the peer takes them, so nobody may change them before: a log only grows, and what it removes
+    They are read when the peer takes them, so they may not change before: a log only grows, and what it removes
     lives on while `holder` does.
     """
 
@@ -274,7 +274,7 @@ class Network(Protocol):
     ) -> tuple[asyncio.BaseTransport, asyncio.BaseProtocol]:
         """Open a connection, with a context through TLS to the server named `host`.
 
-        Raises OSError: ConnectionRefusedError when nobody listens, ssl.SSLError when there is no TLS to be had.
+        Raises OSError: ConnectionRefusedError without a listener, ssl.SSLError when there is no TLS to be had.
         """
         ...
 

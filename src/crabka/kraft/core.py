@@ -1,7 +1,7 @@
 """The consensus core: `step(event, now_ms)` changes the state of one replica and returns what its driver must do.
 
 KIP-595 (pull-based Raft), KIP-996 (pre-vote), KIP-630 (snapshots), KIP-853 (voters as records). The core owns epoch,
-vote, role, voters and high watermark. It knows no socket, file, clock or random source; `actions` tells the driver's
+vote, role, voters and high watermark. It knows no socket, file, clock or random source; `actions` has the driver's
 duties, `docs/internals/consensus.md` the rules and where they come from.
 """
 

@@ -111,12 +111,12 @@ def to_leader(state: CoreState, now_ms: int) -> None:
     before = state.role
     if not isinstance(before, CandidateRole) or not before.ballot.is_won:
         raise InvariantError("a replica leads without a majority of votes")
-    told = state.voters.maybe_update(state.local.node) or state.voters
+    reported = state.voters.maybe_update(state.local.node) or state.voters
     role = LeaderRole(
         state.key,
         epoch_start_offset=state.log.end_offset,
         check_quorum_deadline_ms=now_ms + state.settings.check_quorum_timeout_ms,
-        reported_voters=told,
+        reported_voters=reported,
     )
     role.sync_voters(state.voters, now_ms)
     voted = state.election.voted
@@ -127,7 +127,7 @@ def to_leader(state: CoreState, now_ms: int) -> None:
     if state.history.kraft_version >= DYNAMIC_VOTERS_VERSION and (
         unwritten or state.voters.needs_update(state.local.node)
     ):
-        records += [KRaftVersionChange(state.history.kraft_version), VotersChange(told)]
+        records += [KRaftVersionChange(state.history.kraft_version), VotersChange(reported)]
     state.emit(AppendControl(state.epoch, state.log.end_offset, tuple(records)))
 
 

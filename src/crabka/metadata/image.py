@@ -1,7 +1,7 @@
 """The whole metadata of a cluster at one offset of its log, immutable.
 
-An image is made by replaying records (`crabka.metadata.delta`) and turned back into records for a snapshot. Whoever
-holds one may keep it as long as it likes: later changes make new images that share what did not change.
+An image is made by replaying records (`crabka.metadata.delta`) and turned back into records for a snapshot. A holder
+may keep it for any time: later changes make new images that share what did not change.
 """
 
 from __future__ import annotations

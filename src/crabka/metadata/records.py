@@ -1,7 +1,7 @@
 """Metadata records (KIP-631): the value of a record in `__cluster_metadata` is a frame version, a type and a body.
 
 The message classes are generated; here are their newest versions under Kafka's names. A decoded record may be an
-older version of its class: fields that it lacks read as Kafka's defaults, and `__api_key__` tells its type.
+older version of its class: fields that it lacks read as Kafka's defaults, and `__api_key__` is its type.
 """
 
 from __future__ import annotations

@@ -123,16 +123,16 @@ class ClusterMarkerWriter:
                 self._timeout_ms(),
                 channel=MARKER_CHANNEL,
             )
-            told = _results(answer)
+            results = _results(answer)
             self._outboxes.note_reached(node_id)
         except InvariantError:
             raise
         except (CrabkaError, OSError) as error:
             if self._outboxes.note_unreached(node_id):
                 log.warning("Markers for broker %d have to wait: %s", node_id, error)
-            told = {}
+            results = {}
         for sending in batch:
-            known = told.get(sending.marker.producer_id, {})
+            known = results.get(sending.marker.producer_id, {})
             places = sending.marker.partitions
             _resolve(sending, {place: known.get(place, ErrorCode.network_exception) for place in places})
 

@@ -167,7 +167,7 @@ def _hand_out(answer: Any, batch: list[_Question]) -> None:
         is_refused = answer.error_code is ErrorCode.cluster_authorization_failed
         _answer_all(batch, ErrorCode.invalid_txn_state if is_refused else answer.error_code)
         return
-    told = {
+    answers = {
         row.transactional_id: {
             TopicPartition(topic.name, each.partition_index): each.partition_error_code
             for topic in row.topic_results
@@ -176,7 +176,7 @@ def _hand_out(answer: Any, batch: list[_Question]) -> None:
         for row in answer.results_by_transaction
     }
     for question in batch:
-        question.answer(told.get(question.transactional_id, {}))
+        question.answer(answers.get(question.transactional_id, {}))
 
 
 def _request(types: MessageTypes, batch: list[_Question]) -> Any:

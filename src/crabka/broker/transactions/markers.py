@@ -31,7 +31,7 @@ class MarkerDelivery:
 
     async def deliver(self, marker: TxnMarker, is_wanted: Callable[[], bool]) -> bool:
         """Return True once all partitions have the marker, False if it must not be sent any more."""
-        told = False
+        has_answered = False
         while is_wanted():
             results = await self._write(marker)
             overtaken = [place for place, code in results.items() if code in _OVERTAKEN]
@@ -41,8 +41,8 @@ class MarkerDelivery:
             left = tuple(place for place in marker.partitions if not self._is_done(place, results.get(place)))
             if not left:
                 return True
-            if not told:
-                told = True
+            if not has_answered:
+                has_answered = True
                 logger.warning("Retrying the marker of producer %d for %d partitions", marker.producer_id, len(left))
             marker = marker._replace(partitions=left)
             await asyncio.sleep(RETRY_PAUSE_MS / 1000)

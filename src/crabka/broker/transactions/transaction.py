@@ -140,10 +140,14 @@ class Transaction:
         self._require_idle()
         target = ended_by_client(self.current, event, now_ms)
         if target is None:
-            told = self.current
-            return [AnswerProducer(event.reply, ProducerAnswer(ErrorCode.none, told.producer_id, told.producer_epoch))]
-        told = completed(target, now_ms)
-        answer = ProducerAnswer(ErrorCode.none, told.producer_id, told.producer_epoch)
+            reported = self.current
+            return [
+                AnswerProducer(
+                    event.reply, ProducerAnswer(ErrorCode.none, reported.producer_id, reported.producer_epoch)
+                )
+            ]
+        reported = completed(target, now_ms)
+        answer = ProducerAnswer(ErrorCode.none, reported.producer_id, reported.producer_epoch)
         return self._persist(target, event.reply, answer)
 
     def _require_idle(self) -> None:

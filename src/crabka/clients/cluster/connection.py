@@ -322,8 +322,8 @@ class Connection(asyncio.BufferedProtocol):
 
     def _told(self, error: OSError) -> CrabkaError:
         """Return the exception for a failure of the network or of TLS."""
-        if self._settings.security.tls is not None and (told := tls_failure(self.address, error)) is not None:
-            return told
+        if self._settings.security.tls is not None and (reason := tls_failure(self.address, error)) is not None:
+            return reason
         return ClientNetworkError(f"cannot connect to {self.address}: {str(error) or type(error).__name__}")
 
     def _hint(self) -> str:

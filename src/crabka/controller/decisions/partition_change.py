@@ -227,9 +227,9 @@ class _Draft:
         return {name: new for name, (new, before) in pairs.items() if new != before}
 
     def _directory(self, replica: int) -> DirectoryId:
-        told = self._target.directories.get(replica)
-        if told is not None:
-            return told
+        requested = self._target.directories.get(replica)
+        if requested is not None:
+            return requested
         if replica in self._old.replicas:
             return self._old.directory_of(replica)
         return self._rules.default_directory(replica)

@@ -1,4 +1,4 @@
-"""The fate of transactions while a log is cleaned: which batches are aborted, which markers are still needed.
+"""The outcome of transactions while a log is cleaned: which batches are aborted, which markers are still needed.
 
 A marker is needed as long as a batch of its transaction may be in the log. So it goes in a later cleaning than the
 data, and only after its delete horizon. Follows Kafka's CleanedTransactionMetadata; knows no files.

@@ -138,7 +138,7 @@ class ProducerStateManager:
 
     @property
     def first_unstable_offset(self) -> int | None:
-        """The first offset whose fate is open, or decided by a marker that is not replicated yet."""
+        """The first offset whose outcome is open, or decided by a marker that is not replicated yet."""
         if not self._ongoing:
             return min(self._unreplicated) if self._unreplicated else None
         first = next(iter(self._ongoing))

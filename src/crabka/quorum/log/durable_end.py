@@ -1,7 +1,7 @@
 """`crabka-durable-end`: what this replica of the metadata log made durable, and for which cluster.
 
 A torn write is at the end of the log, which was never synced, so no other node relies on it. Rot is damage to synced
-data. Both look the same in the log; this file tells them apart. It is next to the log, where Kafka ignores it.
+data. Both look the same in the log; this file separates them. It is next to the log, where Kafka ignores it.
 
 The order of writes makes it a lower bound of what is durable, also after a power cut:
 

@@ -2,7 +2,7 @@
 
 A snapshot is a file of batches that numbers its own offsets from 0: a control batch with SnapshotHeader (and, from
 kraft.version 1 on, KRaftVersion and the voters), metadata records, a control batch with SnapshotFooter. Only its
-name tells what it covers. A file is complete or absent: it is written under another name and renamed.
+name says what it covers. A file is complete or absent: it is written under another name and renamed.
 """
 
 from __future__ import annotations

@@ -1,7 +1,7 @@
 """Indexes of remote segments: those in use in memory, recent ones on disk, each fetched once for all readers.
 
-Bounded by `remote.log.index.file.cache.total.size.bytes` on disk and a fixed share of memory; what nobody used for
-`remote.log.index.file.cache.ttl.ms` goes.
+Bounded by `remote.log.index.file.cache.total.size.bytes` on disk and a fixed share of memory; what was not used for
+`remote.log.index.file.cache.ttl.ms` is removed.
 """
 
 from __future__ import annotations
