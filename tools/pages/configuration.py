@@ -20,6 +20,7 @@ _INTRODUCTION = """\
 <!-- Made by tools/generate_docs.py from src/crabka/config. Change the declarations there, then run `make docs`. -->
 
 Crabka reads Kafka's own `server.properties`: the same names, the same defaults, the same checks as Apache Kafka 4.3.
+Settings that only Crabka has begin with `crabka.`.
 
 - `crabka serve --config server.properties` takes a file; `--override key=value` changes single keys.
 - `crabka up --set key=value` starts from the settings of a lone node, so that internal topics need no second replica.

@@ -1,4 +1,4 @@
-"""Settings that only Crabka has; Kafka has no counterpart."""
+"""Settings of a node that only Crabka has; those of a topic would be in `config/topic.py`."""
 
 from __future__ import annotations
 

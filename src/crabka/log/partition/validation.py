@@ -35,6 +35,8 @@ _CODEC_AND_UNUSED_MASK: Final = 0x07
 def check_client_batch(records: Buffer, config: TopicConfig, now_ms: int) -> BatchHeader:
     """Return the header of the one batch that a client sent, or refuse it.
 
+    The records are not walked: their count is what the header says, and `prepare_batch` compares it where it must.
+
     Raises OperationError: CORRUPT_MESSAGE, INVALID_RECORD, INVALID_TIMESTAMP, MESSAGE_TOO_LARGE,
     UNSUPPORTED_COMPRESSION_TYPE.
     """

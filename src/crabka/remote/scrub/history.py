@@ -1,6 +1,6 @@
 """Follows the events of a tier's metadata from the first to the last and notes those that brokers refuse.
 
-Unlike the cache of a broker it remembers which segments are gone, so that what is left of them can be separated from what
+Unlike the cache of a broker it remembers which segments are gone, so that what is left of them is separated from what
 was never known.
 """
 
