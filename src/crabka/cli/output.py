@@ -59,7 +59,7 @@ def _print_table(columns: Sequence[str], rows: Sequence[Row], title: str, stream
 
     table = Table(title=title or None, title_justify="left", header_style="bold")
     for column in columns:
-        numeric = bool(rows) and all(isinstance(row[column], int) for row in rows)
+        numeric = bool(rows) and all(isinstance(row[column], int | None) for row in rows)
         table.add_column(column, justify="right" if numeric else "left", overflow="fold")
     for row in rows:
         table.add_row(*(Text(_cell(row[column])) for column in columns))

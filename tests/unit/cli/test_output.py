@@ -32,6 +32,14 @@ def test_person_gets_a_table(capsys: pytest.CaptureFixture[str], monkeypatch: py
     assert "─" in shown or "━" in shown
 
 
+def test_numbers_are_aligned_beside_unknown_ones(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
+    print_rows(("size",), [{"size": 12345}, {"size": 7}, {"size": None}], as_json=False)
+    assert "│     7 │" in capsys.readouterr().out
+
+
 def test_done_is_a_sentence_or_a_result(capsys: pytest.CaptureFixture[str]) -> None:
     print_done("created a", as_json=False, result=["a"])
     print_done("created a", as_json=True, result=["a"])
