@@ -174,7 +174,7 @@ def test_handles_share_content_and_keep_it_after_unlink(disk: Disk) -> None:
     two.close()
 
 
-def test_open_does_not_create_unless_told(disk: Disk) -> None:
+def test_open_does_not_create_by_default(disk: Disk) -> None:
     with pytest.raises(FileNotFoundError):
         disk.fs.open(f"{disk.root}/absent")
     with pytest.raises(FileNotFoundError):
@@ -223,7 +223,7 @@ def test_closed_handle_refuses_everything_but_close(disk: Disk) -> None:
             use()
 
 
-def test_stat_tells_size_and_kind(disk: Disk) -> None:
+def test_stat_reports_size_and_kind(disk: Disk) -> None:
     path = disk.write("log", b"abc")
     assert disk.fs.stat(path).size_bytes == 3
     assert not disk.fs.stat(path).is_dir

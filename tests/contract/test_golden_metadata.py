@@ -113,7 +113,7 @@ def test_an_image_and_its_records_are_the_same_thing(path: Path) -> None:
     assert sorted(encode_record(record) for record in records) == stored
 
 
-def test_the_final_image_of_the_single_node_says_what_its_admin_client_was_told() -> None:
+def test_the_final_image_of_the_single_node_says_what_its_admin_client_received() -> None:
     replay = MetadataReplay()
     for segment in segments(SINGLE):
         replay_file(replay, segment)

@@ -158,7 +158,7 @@ def refuse_one(listener: socket.socket, context: ssl.SSLContext) -> None:
 
 
 @pytest.mark.parametrize("version", ["TLSv1.2", "TLSv1.3"])
-def test_missing_certificate_of_the_client_is_told(run: Runner, world: World, version: str) -> None:
+def test_missing_certificate_of_the_client_is_reported(run: Runner, world: World, version: str) -> None:
     settings = ConnectionSettings(
         security=ClientSecurity.from_properties(encrypted(world, ssl_enabled_protocols=version))
     )
@@ -190,7 +190,7 @@ def test_broker_that_wants_a_certificate_and_leaves_without_a_word_is_not_a_ridd
     run(main)
 
 
-def test_unknown_authority_is_told(run: Runner, world: World, tmp_path: Path) -> None:
+def test_unknown_authority_is_reported(run: Runner, world: World, tmp_path: Path) -> None:
     stranger = Authority(tmp_path, "stranger")
 
     async def main() -> None:
@@ -201,7 +201,7 @@ def test_unknown_authority_is_told(run: Runner, world: World, tmp_path: Path) ->
     run(main)
 
 
-def test_wrong_host_name_is_told_unless_it_does_not_matter(run: Runner, world: World) -> None:
+def test_wrong_host_name_is_reported_unless_it_does_not_matter(run: Runner, world: World) -> None:
     async def main() -> None:
         async with Listening(world.elsewhere) as listening:
             with pytest.raises(TlsAuthenticationError, match=r"for another host: .*127\.0\.0\.1"):
@@ -211,7 +211,7 @@ def test_wrong_host_name_is_told_unless_it_does_not_matter(run: Runner, world: W
     run(main)
 
 
-def test_expired_certificate_is_told(run: Runner, world: World) -> None:
+def test_expired_certificate_is_reported(run: Runner, world: World) -> None:
     async def main() -> None:
         async with Listening(world.expired) as listening:
             with pytest.raises(TlsAuthenticationError, match="no longer valid"):
@@ -220,7 +220,7 @@ def test_expired_certificate_is_told(run: Runner, world: World) -> None:
     run(main)
 
 
-def test_tls_to_a_plaintext_port_is_told(run: Runner, world: World) -> None:
+def test_tls_to_a_plaintext_port_is_reported(run: Runner, world: World) -> None:
     class Kafka(asyncio.Protocol):
         """Takes the beginning of TLS for a request of 369 MB, as Kafka does, and leaves."""
 
@@ -241,7 +241,7 @@ def test_tls_to_a_plaintext_port_is_told(run: Runner, world: World) -> None:
     run(main)
 
 
-def test_plaintext_to_a_tls_port_is_told(run: Runner, world: World) -> None:
+def test_plaintext_to_a_tls_port_is_reported(run: Runner, world: World) -> None:
     async def main() -> None:
         async with Listening(world.server) as listening:
             with pytest.raises((AuthenticationError, ClientNetworkError), match=r"set security.protocol to SSL"):

@@ -80,7 +80,7 @@ def test_records_survive_a_restart_and_producing_goes_on(tmp_path: Path) -> None
             assert len(read(broker.bootstrap_servers, "t", 1, attempt + 1)) == attempt + 1
 
 
-def test_log_append_time_is_told_and_read(bootstrap: str) -> None:
+def test_log_append_time_is_reported_and_read(bootstrap: str) -> None:
     with SyncAdmin(bootstrap) as admin:
         admin.create_topics([NewTopic("t", 1, 1, {"message.timestamp.type": "LogAppendTime"})])
     with SyncProducer(bootstrap) as producer:

@@ -246,7 +246,7 @@ def test_kafka_features_shows_lowers_and_raises_a_level(tool: Callable[..., Tool
     assert "Could not upgrade transaction.version to 9" in refused.stdout + refused.stderr
 
 
-def test_kafka_cluster_tells_endpoints_and_forgets_a_broker(
+def test_kafka_cluster_reports_endpoints_and_forgets_a_broker(
     cluster: ClusterOfProcesses, tool: Callable[..., ToolResult]
 ) -> None:
     def states() -> dict[int, str]:

@@ -13,6 +13,7 @@ from crabka.ids import uuid_from_text
 from crabka.records.control import SnapshotHeaderRecord, parse_control_record
 from crabka.records.header import iter_headers
 from crabka.records.record import decode_records
+from crabka.vfs.guarded_file import COPY_PREFIX
 from tests.support.kafka.oracle import CLUSTER_ID, require_jvm, run_tool
 
 LISTENERS = {
@@ -83,13 +84,13 @@ def _config(directory: Path, roles: str, static: str) -> Path:
 
 
 def _files(directory: Path) -> dict[str, bytes | dict[str, str]]:
-    """What each file of the log dirs holds, without what differs from run to run."""
+    """Return each file of the log dirs, without what differs from run to run and what only Crabka has beside them."""
     found: dict[str, bytes | dict[str, str]] = {}
     for path in sorted(directory.glob("*/**/*")):
         name = str(path.relative_to(directory))
         if path.name == "meta.properties":
             found[name] = {**parse_properties(path.read_text()), "directory.id": "any"}
-        elif path.is_file():
+        elif path.is_file() and not path.name.startswith(COPY_PREFIX):
             found[name] = _without_ids(path.parents[len(path.relative_to(directory).parts) - 2], _timeless(path))
     return found
 

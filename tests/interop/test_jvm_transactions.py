@@ -103,7 +103,7 @@ def test_list_shows_transactions_by_state_age_and_pattern(
     busy.close()
 
 
-def test_describe_tells_state_timeout_and_partitions(bootstrap: str, make_topic: TopicMaker, broker_id: str) -> None:
+def test_describe_reports_state_timeout_and_partitions(bootstrap: str, make_topic: TopicMaker, broker_id: str) -> None:
     topic = make_topic(2)
     producer = ConfluentTransactions(bootstrap, "described", 45_000)
     begun_ms = time.time_ns() // 1_000_000
@@ -133,7 +133,7 @@ def test_describe_says_when_there_is_no_such_id(bootstrap: str) -> None:
     assert "Failed to describe transaction state of transactional-id `missing`" in missing.stderr
 
 
-def test_describe_producers_tells_epoch_sequence_and_open_transaction(bootstrap: str, make_topic: TopicMaker) -> None:
+def test_describe_producers_reports_epoch_sequence_and_open_transaction(bootstrap: str, make_topic: TopicMaker) -> None:
     topic = make_topic()
     producer = ConfluentTransactions(bootstrap, "producing")
     describe = partial(_tool, bootstrap, "describe-producers", "--topic", topic, "--partition", "0")

@@ -88,7 +88,7 @@ def test_a_request_that_fails_for_a_moment_is_sent_again(
 @pytest.mark.parametrize(
     ("answer", "reported"), [(SLOW_DOWN, "SlowDown"), (THROTTLED, "TooManyRequests"), (BROKEN, "500")]
 )
-def test_a_store_that_keeps_refusing_is_told_and_may_be_tried_later(
+def test_a_store_that_keeps_refusing_is_reported_and_may_be_tried_later(
     storage: ObjectStoreStorage, proxy: FaultyProxy, segment: LocalSegment, answer: CannedAnswer, reported: str
 ) -> None:
     fault = proxy.add(HttpFault(answer=answer))

@@ -165,7 +165,7 @@ def test_a_local_read_error_aborts_the_upload_and_leaves_nothing(gateway: Versit
         ({"bucket": "no-such-bucket"}, "NoSuchBucket"),
     ],
 )
-def test_what_the_operator_got_wrong_is_told_and_never_taken_for_a_missing_segment(
+def test_what_the_operator_got_wrong_is_reported_and_never_taken_for_a_missing_segment(
     gateway: VersityGateway, fs: MemoryFileSystem, segment: LocalSegment, changes: dict[str, str], complaint: str
 ) -> None:
     storage = open_storage(gateway, fs, **changes)

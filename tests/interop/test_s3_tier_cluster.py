@@ -115,7 +115,7 @@ def test_a_topic_that_leaves_the_tier_and_comes_back_at_once_keeps_what_is_on_di
     cluster.wait_clean()
 
 
-def test_what_is_wrong_in_the_bucket_is_found_and_told_by_the_exit_code(cluster: S3TierCluster) -> None:
+def test_what_is_wrong_in_the_bucket_is_found_and_reported_by_the_exit_code(cluster: S3TierCluster) -> None:
     topic = "checked"
     cluster.create(topic)
     cluster.produce(topic, RECORDS)

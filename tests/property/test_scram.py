@@ -75,7 +75,7 @@ def test_whatever_a_server_says_the_client_is_not_convinced(messages: list[bytes
 
 
 @given(st.text(max_size=80))
-def test_any_text_is_a_login_entry_or_told_not_to_be(text: str) -> None:
+def test_any_text_is_a_login_entry_or_reported_not_to_be(text: str) -> None:
     with contextlib.suppress(ConfigError):
         parse_jaas(text)
 

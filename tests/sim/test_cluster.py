@@ -34,7 +34,7 @@ def test_a_cluster_keeps_its_promises_while_replicas_change_their_log_dirs(seed:
 
 
 @pytest.mark.parametrize("seed", [3])
-def test_a_seed_tells_the_same_story_twice(seed: int) -> None:
+def test_a_seed_gives_the_same_story_twice(seed: int) -> None:
     stories: list[list[str]] = [[], []]
     for story in stories:
         run_world(seed, listener=story.append)

@@ -57,14 +57,14 @@ def test_disks_rot_in_some_worlds_two_at_once_where_there_are_five_voters() -> N
     assert max(count for voters, count in rotten if voters == 5) >= 2
 
 
-def test_a_seed_tells_its_story(capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_seed_gives_its_story(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["--seed", "1"]) == 0
     story = capsys.readouterr().out
     assert "Candidate -> Leader" in story
     assert "the world heals" in story
 
 
-def test_a_seed_always_tells_the_same_story() -> None:
+def test_a_seed_always_gives_the_same_story() -> None:
     stories: list[list[str]] = [[], []]
     for story in stories:
         run_world(3, story.append)

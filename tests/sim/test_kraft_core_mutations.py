@@ -55,7 +55,7 @@ def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], mon
     pytest.fail(f"{plant.__name__} is not found: a soak tells which seed shows it now")
 
 
-def test_a_broken_seed_is_told(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
+def test_a_broken_seed_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:
     planted.skip_fsync_of_the_log(monkeypatch)
     seed, _ = KNOWN[planted.skip_fsync_of_the_log]
     assert main(["--seed", str(seed)]) == 1

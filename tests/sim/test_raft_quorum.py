@@ -199,7 +199,7 @@ async def test_a_controller_with_a_new_disk_takes_its_old_place(cluster: RaftClu
 
 
 @run_with(lambda test, rng: run_cluster(rng, test))
-async def test_voters_that_come_back_on_other_ports_tell_so(cluster: RaftCluster, /) -> None:
+async def test_voters_that_come_back_on_other_ports_report_it(cluster: RaftCluster, /) -> None:
     await cluster.create_topics(5)
     moved = {node_id: voter(node_id) for node_id in cluster.replicas}
     for node_id, replica in cluster.replicas.items():

@@ -45,7 +45,7 @@ def test_histories_of_lost_disks_reach_what_they_are_there_for() -> None:
     assert sum(world.cluster.settle_count for world in worlds) > 5
 
 
-def test_a_seed_tells_the_same_story_twice() -> None:
+def test_a_seed_gives_the_same_story_twice() -> None:
     first, second = TierHistoryWorld(4), TierHistoryWorld(4)
     first.run()
     second.run()

@@ -32,7 +32,7 @@ def test_uuids_are_random_version_4() -> None:
         assert value.variant == "specified in RFC 4122"
 
 
-def test_a_range_reads_its_bytes_or_tells_that_the_file_is_too_short() -> None:
+def test_a_range_reads_its_bytes_or_reports_that_the_file_is_too_short() -> None:
     file = MemoryFileSystem().open("/log", create=True)
     file.pwritev([b"abcdefgh"], 0)
     part = FileRange(file, 2, 5, None)

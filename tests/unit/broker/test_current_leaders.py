@@ -43,7 +43,7 @@ def test_a_partition_that_is_elsewhere_is_known_from_the_metadata(image: Metadat
         assert found.endpoints == [NodeEndpoint(leader, f"host-{leader}", 9092)]
 
 
-def test_an_endpoint_is_told_once(image: MetadataImage) -> None:
+def test_an_endpoint_is_reported_once(image: MetadataImage) -> None:
     found = leaders(image)
     found.of("t", ZERO_UUID, 0)
     found.of("t", ZERO_UUID, 0)

@@ -59,7 +59,7 @@ def test_without_arguments_the_help_is_shown(crabka: RunCommand) -> None:
         assert command in outcome.out
 
 
-def test_ctrl_c_is_told_as_shells_tell_it(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_ctrl_c_is_reported_as_in_shells(monkeypatch: pytest.MonkeyPatch) -> None:
     def interrupted(name: str) -> None:
         raise KeyboardInterrupt
 

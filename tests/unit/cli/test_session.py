@@ -41,14 +41,14 @@ def test_client_properties_say_how_to_connect(broker: str, tmp_path: Path) -> No
     assert with_cluster(broker, settings_of).connection.client_id == "crabka-cli"
 
 
-def test_protection_that_the_broker_does_not_have_is_told(broker: str, tmp_path: Path) -> None:
+def test_protection_that_the_broker_does_not_have_is_reported(broker: str, tmp_path: Path) -> None:
     user = "sasl.mechanism=PLAIN\nsasl.username=alice\nsasl.password=s3cret\n"
     config = written(tmp_path, f"security.protocol=SASL_PLAINTEXT\n{user}")
     with pytest.raises(SaslAuthenticationError, match=r"does not support SASL: set security.protocol to PLAINTEXT"):
         with_admin(broker, lambda admin: admin.cluster.describe(), command_config=config)
 
 
-def test_mistakes_in_client_properties_are_told_before_anything_happens(tmp_path: Path) -> None:
+def test_mistakes_in_client_properties_are_reported_before_anything_happens(tmp_path: Path) -> None:
     for text, complaint in [
         ("security.protocol=TLS\n", r"security.protocol: TLS is not one of"),
         ("security.protocol=SASL_SSL\nsasl.mechanism=OAUTHBEARER\n", r"sasl.mechanism: OAUTHBEARER is not supported"),

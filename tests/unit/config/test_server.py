@@ -65,7 +65,7 @@ def test_unknown_key_is_a_warning_with_the_nearest_known_key() -> None:
         {"listeners": "SSL://:9092,CONTROLLER://:9093", "inter.broker.listener.name": "SSL"},
     ],
 )
-def test_security_is_refused_unless_told_to_ignore_it(properties: dict[str, str]) -> None:
+def test_security_is_refused_unless_configured_to_ignore_it(properties: dict[str, str]) -> None:
     with pytest.raises(ConfigError, match="Crabka does not serve security yet"):
         ServerConfig.from_properties({**MINIMAL, **properties})
     _, warnings = ServerConfig.from_properties({**MINIMAL, **properties}, insecure_ignore_security=True)

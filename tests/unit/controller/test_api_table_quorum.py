@@ -54,7 +54,7 @@ async def test_another_clusters_candidate_is_refused(cluster: SimControllers, /)
 
 
 @run_with(run_controllers)
-async def test_a_leader_of_an_old_epoch_is_told_the_new_one(cluster: SimControllers, /) -> None:
+async def test_a_leader_of_an_old_epoch_receives_the_new_one(cluster: SimControllers, /) -> None:
     node = await cluster.active()
     message = BeginQuorumEpochRequest(cluster_id=CLUSTER_ID, leader_id=1, epoch=0)
     (partition,) = (await node.ask_quorum(ApiKey.BEGIN_QUORUM_EPOCH, 1, message)).topics[0].partitions
@@ -174,7 +174,7 @@ async def test_a_voter_is_removed_by_its_whole_key(cluster: SimControllers, /) -
 
 
 @run_with(run_controllers, 3)
-async def test_a_voter_tells_a_new_endpoint(cluster: SimControllers, /) -> None:
+async def test_a_voter_reports_a_new_endpoint(cluster: SimControllers, /) -> None:
     node, other = await cluster.active(), await cluster.passive()
     moved = replace(voter(other.node_id), endpoints=(VoterEndpoint("CONTROLLER", "elsewhere", 9),))
     message = UpdateVoterRequest(cluster_id=CLUSTER_ID, epoch=node.quorum.leader_epoch, voter=moved)

@@ -130,7 +130,7 @@ def refuse() -> None:
     ids=["refused", "timed out", "unreachable"],
 )
 @run_with(run_controllers)
-async def test_only_refusals_tell_of_a_dead_process(
+async def test_only_refusals_report_a_dead_process(
     cluster: SimControllers, /, failure: type[Exception], fenced: list[BrokerIncarnation]
 ) -> None:
     def connect() -> None:

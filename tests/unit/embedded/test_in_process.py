@@ -19,6 +19,6 @@ def test_child_serves_and_stops_cleanly(tmp_path: Path) -> None:
     assert (tmp_path / ".kafka_cleanshutdown").exists()
 
 
-def test_last_words_of_a_child_that_cannot_start_are_told(tmp_path: Path) -> None:
+def test_last_words_of_a_child_that_cannot_start_are_reported(tmp_path: Path) -> None:
     with pytest.raises(ConfigError, match=r"num\.partitions"):
         ProcessNode.start(str(tmp_path), "127.0.0.1", 0, {"num.partitions": "many"})

@@ -38,7 +38,7 @@ def test_offsets_are_twenty_digits() -> None:
         ("leader-epoch-checkpoint", None),
     ],
 )
-def test_file_names_tell_their_offset(name: str, offset: int | None) -> None:
+def test_file_names_report_their_offset(name: str, offset: int | None) -> None:
     assert file_offset(name) == offset
 
 

@@ -34,7 +34,7 @@ def test_a_restarted_leader_that_votes_alone_leads_the_next_epoch_at_once() -> N
     assert [action.state for action in bench.of(PersistElection)] == [ElectionState(5, 1, voter(1).key)]
 
 
-def test_the_high_watermark_of_the_leader_is_what_it_told() -> None:
+def test_the_high_watermark_of_the_leader_is_what_it_reported() -> None:
     bench = CoreBench()
     bench.follow(2, 3)
     bench.respond(bench.sent(MetadataFetchRequest)[0][0], fetched(3, 2, Entry(3, 0), high_watermark=9))
@@ -99,7 +99,7 @@ def test_an_answer_of_another_kind_is_noted() -> None:
     assert bench.of(Warn)
 
 
-def test_a_replica_tells_its_versions() -> None:
+def test_a_replica_reports_its_versions() -> None:
     response = CoreBench().ask(VersionsRequest())
     assert response == VersionsResponse(error=OK, kraft_versions=(0, 1))
 
@@ -111,7 +111,7 @@ def test_the_epoch_start_is_known_to_its_leader_only() -> None:
     assert bench.core.epoch_start_offset == 1
 
 
-def test_a_snapshot_is_told_its_voters() -> None:
+def test_a_snapshot_receives_its_voters() -> None:
     bench = CoreBench()
     bench.lead()
     assert snapshot_content(bench.core, OffsetAndEpoch(bench.log.end_offset, 1)) == (voter_set(1, 2, 3), 1)

@@ -20,7 +20,7 @@ def following(*entries: Entry, voters: tuple[int, ...] = (1, 2, 3)) -> tuple[Cor
     return bench, bench.sent(MetadataFetchRequest)[0][0]
 
 
-def test_a_fetch_tells_where_the_log_ends() -> None:
+def test_a_fetch_reports_where_the_log_ends() -> None:
     bench, send = following(Entry(1, 0), Entry(2, 1))
     request = send.request
     assert isinstance(request, MetadataFetchRequest)

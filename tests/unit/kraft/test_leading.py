@@ -68,7 +68,7 @@ def test_the_leader_counts_itself_only_with_what_is_durable() -> None:
     assert bench.core.high_watermark == bench.log.end_offset
 
 
-def test_a_diverging_replica_is_told_where() -> None:
+def test_a_diverging_replica_learns_where() -> None:
     bench = leading(entries=OLD)
     response = fetch_answer(bench.ask(fetch(voter(2).key, bench.core.epoch, 4, 1)))
     assert response.diverging == OffsetAndEpoch(2, 1)
@@ -159,7 +159,7 @@ def test_a_replica_has_one_waiting_fetch() -> None:
     assert [parked.token for parked in bench.leader_role.parked] == ["new"]
 
 
-def test_every_commit_is_told_once() -> None:
+def test_every_commit_is_reported_once() -> None:
     bench = leading()
     bench.fetch_from(2)
     assert bench.of(AdvanceHighWatermark) == [AdvanceHighWatermark(bench.log.end_offset)]

@@ -95,7 +95,7 @@ def test_no_voter_joins_to_leave_at_once() -> None:
     assert not bench.sent(AddVoterRequest)
 
 
-def test_a_refusal_is_told_to_the_operator() -> None:
+def test_a_refusal_is_reported_to_the_operator() -> None:
     bench = FollowerBench()
     bench.wait()
     (send, _) = bench.sent(AddVoterRequest)[0]

@@ -123,7 +123,7 @@ def test_a_stopping_leader_stays_resigned_and_a_stopping_voter_does_not_stand() 
     assert follower.core.may_stop
 
 
-def test_a_follower_below_version_1_tells_each_leader_of_itself_once() -> None:
+def test_a_follower_below_version_1_notifies_each_leader_of_itself_once() -> None:
     bench = CoreBench(level=0)
     bench.follow(2, 3)
     fetch = bench.sent(MetadataFetchRequest)[0][0]
@@ -140,7 +140,7 @@ def test_a_follower_below_version_1_tells_each_leader_of_itself_once() -> None:
     assert not bench.sent(UpdateVoterRequest)
 
 
-def test_a_voter_with_new_endpoints_tells_the_leader() -> None:
+def test_a_voter_with_new_endpoints_notifies_the_leader() -> None:
     bench = CoreBench()
     known = bench.core.voters
     moved = replace(voter(1), endpoints=voter(8).endpoints)
@@ -164,7 +164,7 @@ def test_there_is_always_a_next_deadline_for_a_voter_and_it_is_ahead() -> None:
         bench.pass_time(deadline - bench.now_ms)
 
 
-def test_a_leader_that_goes_down_tells_each_voter_or_finds_it_gone() -> None:
+def test_a_leader_that_goes_down_notifies_each_voter_or_finds_it_gone() -> None:
     bench = CoreBench()
     bench.lead_and_commit()
     bench.step(ShutdownRequested())
@@ -176,7 +176,7 @@ def test_a_leader_that_goes_down_tells_each_voter_or_finds_it_gone() -> None:
     assert bench.core.may_stop
 
 
-def test_a_leader_that_only_resigns_asks_a_voter_again_that_could_not_be_told() -> None:
+def test_a_leader_that_only_resigns_asks_a_voter_again_that_could_not_be_notified() -> None:
     bench = CoreBench()
     bench.lead_and_commit()
     bench.step(ResignRequested(1))

@@ -222,7 +222,7 @@ def test_static_voters_cannot_be_changed() -> None:
     assert error_of(bench.ask(remove())) is ErrorCode.unsupported_version
 
 
-def test_a_voter_tells_its_new_endpoints() -> None:
+def test_a_voter_reports_its_new_endpoints() -> None:
     bench = ready()
     assert error_of(bench.ask(update())) is OK
     assert bench.core.voters.endpoints_of(2) == voter(8).endpoints
@@ -254,7 +254,7 @@ def reported(bench: CoreBench, *ids: int) -> None:
         assert error_of(bench.ask(request)) is OK
 
 
-def test_the_upgrade_writes_the_voters_that_told_of_themselves() -> None:
+def test_the_upgrade_writes_the_voters_that_reported_themselves() -> None:
     bench = ready(level=0)
     reported(bench, 2, 3)
     assert error_of(bench.ask(UpgradeRequest(kraft_version=1))) is OK

@@ -70,7 +70,7 @@ def test_a_leader_below_version_1_writes_only_the_leader_change() -> None:
     assert len(bench.of(AppendControl)[0].records) == 1
 
 
-def test_every_change_is_told_with_its_reason() -> None:
+def test_every_change_is_reported_with_its_reason() -> None:
     bench = CoreBench()
     bench.follow(2, 3)
     reported = bench.of(RoleChanged)[0]

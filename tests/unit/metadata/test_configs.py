@@ -24,7 +24,7 @@ def test_values_are_set_changed_and_removed() -> None:
     assert image.get(ConfigResourceType.TOPIC, "a") == {"x": "3", "y": "2"}
 
 
-def test_changed_resources_are_told() -> None:
+def test_changed_resources_are_reported() -> None:
     delta = ConfigsDelta(ConfigsImage())
     delta.set_config(_config("x", "1", "b"))
     delta.remove_topic("unknown")

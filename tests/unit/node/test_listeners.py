@@ -39,7 +39,7 @@ async def test_a_free_port_is_reported(idle: SimNode) -> None:
 
 
 @run_with(lambda test, idle: idle.loop.run(test()))
-async def test_clients_are_told_the_advertised_address(idle: SimNode) -> None:
+async def test_clients_receive_the_advertised_address(idle: SimNode) -> None:
     reported = config(**{"advertised.listeners": "PLAINTEXT://public:1234"})
     listeners = NodeListeners(reported, idle.network.host(NODE_HOST))
     (endpoint,) = await listeners.bind()

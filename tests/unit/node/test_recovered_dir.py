@@ -114,7 +114,7 @@ def test_topics_keep_their_ids_and_nothing_is_deleted_by_default_retention(runti
     assert configs["retention.ms"] == "-1"
 
 
-def test_metadata_topic_tells_of_every_segment(runtime: Runtime) -> None:
+def test_metadata_topic_reports_every_segment(runtime: Runtime) -> None:
     recover(runtime, plan())
     index = metadata_partition_for(ORDERS, METADATA_PARTITIONS)
     history = TierHistory()

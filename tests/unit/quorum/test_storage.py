@@ -47,7 +47,7 @@ def test_a_new_cluster_without_bootstrap_file_is_refused() -> None:
         _open(fs).read_bootstrap()
 
 
-def test_a_damaged_identity_is_told() -> None:
+def test_a_damaged_identity_is_reported() -> None:
     fs = formatted_disk()
     fs.open(f"{DIRECTORY}/meta.properties").truncate(3)
     with pytest.raises(CorruptDataError):

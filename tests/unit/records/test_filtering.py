@@ -65,7 +65,7 @@ def test_times_beyond_64_bits_are_those_that_java_sees(horizon_ms: int | None) -
     assert [record.timestamp for record in raw_records(kept, parse_header(kept))] == [-latest + 3]
 
 
-def test_an_emptied_batch_tells_offsets_and_producer() -> None:
+def test_an_emptied_batch_reports_offsets_and_producer() -> None:
     _, header = parts(codec=1)
     empty = emptied_batch(header)
     changed = parse_header(empty)

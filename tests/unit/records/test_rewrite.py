@@ -43,13 +43,13 @@ def test_valid_records_are_accepted() -> None:
     assert validate_records(build_batch(RECORDS, codec=3), keys_required=False) == []
 
 
-def test_missing_key_is_told_by_index() -> None:
+def test_missing_key_is_reported_by_index() -> None:
     (invalid,) = validate_records(build_batch(RECORDS), keys_required=True)
     assert invalid.record_index == 1
     assert "without key" in invalid.message
 
 
-def test_offsets_that_do_not_count_up_are_told() -> None:
+def test_offsets_that_do_not_count_up_are_reported() -> None:
     payload = bytearray()
     for delta in (0, 2):
         append_record(payload, delta, RECORDS[0], 1_000)

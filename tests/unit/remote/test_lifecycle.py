@@ -120,7 +120,7 @@ def test_the_deletion_of_a_partition_takes_only_legal_steps(
         assert (refused.value.source, refused.value.target) == (source, target)
 
 
-def test_the_end_of_a_deletion_may_be_told_again_when_nothing_is_left_to_remember_it() -> None:
+def test_the_end_of_a_deletion_may_be_reported_again_when_nothing_is_left_to_remember_it() -> None:
     finished = sample_partition_delete(DeleteState.DELETE_PARTITION_FINISHED)
     assert not require_partition_delete_transition(None, finished, has_segments=False)
     started = sample_partition_delete(DeleteState.DELETE_PARTITION_STARTED)

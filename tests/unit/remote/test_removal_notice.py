@@ -64,7 +64,7 @@ def test_a_notice_is_no_segment_and_a_segment_is_no_notice() -> None:
         ((FINISHED, DELETING), True, True),
     ],
 )
-def test_a_notice_tells_at_any_time_whether_it_was_committed(
+def test_a_notice_reports_at_any_time_whether_it_was_committed(
     states: tuple[RemoteLogSegmentState, ...], *, is_active: bool, is_committed: bool
 ) -> None:
     known = after(*states)

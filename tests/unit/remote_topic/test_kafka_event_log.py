@@ -142,7 +142,7 @@ async def test_publishing_works_again_once_it_is_allowed(simulation: ClientSimul
 
 
 @run_with(simulate, node_ids=(1, 2))
-async def test_ends_are_told_for_the_partitions_whose_leader_answers(simulation: ClientSimulation, /) -> None:
+async def test_ends_are_reported_for_the_partitions_whose_leader_answers(simulation: ClientSimulation, /) -> None:
     partitions = metadata_partitions(simulation.brokers, 3)
     append_values(partitions[0], [b"a", b"b"])
     partitions[2].leader = -1
@@ -179,7 +179,9 @@ async def test_consuming_before_the_start_is_a_mistake(simulation: ClientSimulat
 
 
 @run_with(simulate)
-async def test_a_bug_while_reading_is_told(simulation: ClientSimulation, /, monkeypatch: pytest.MonkeyPatch) -> None:
+async def test_a_bug_while_reading_is_reported(
+    simulation: ClientSimulation, /, monkeypatch: pytest.MonkeyPatch
+) -> None:
     def stumble(*_: object) -> bool:
         raise ZeroDivisionError
 

@@ -84,7 +84,7 @@ def test_events_that_were_applied_are_not_applied_again() -> None:
     assert partition.counts.refused == 0
 
 
-def test_poison_is_counted_told_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
+def test_poison_is_counted_reported_and_skipped(caplog: pytest.LogCaptureFixture) -> None:
     partition = assigned()
     partition.apply(batch(b"\x01\x09\x00what", None, SEGMENT, b""))
     assert partition.counts.poisonous == 3
@@ -201,7 +201,7 @@ async def test_a_refusal_reaches_who_published_even_if_it_came_first() -> None:
 
 @pytest.mark.parametrize("step", [MetadataPartition.unassign, MetadataPartition.start_over])
 @run_with(lambda test: run(test()))
-async def test_who_waits_hears_when_the_partition_is_taken_away(step: Any) -> None:
+async def test_who_waits_is_notified_when_the_partition_is_taken_away(step: Any) -> None:
     partition = assigned()
     waiting = asyncio.ensure_future(partition.wait_applied(0, b""))
     await asyncio.sleep(0)

@@ -89,7 +89,7 @@ async def test_records_that_are_no_events_are_remembered_and_passed_over(simulat
 
 
 @run_with(simulate)
-async def test_a_topic_that_begins_late_tells_so(simulation: ClientSimulation, /) -> None:
+async def test_a_topic_that_begins_late_reports_it(simulation: ClientSimulation, /) -> None:
     (partition,) = simulation.brokers.create_topic(METADATA_TOPIC)
     partition.log_start_offset = 7
     append(partition, encode_event(FIRST))
@@ -129,7 +129,7 @@ async def test_a_leader_that_gives_nothing_is_not_waited_for_for_ever(
 
 
 @run_with(simulate, node_ids=(1,))
-async def test_a_log_that_ends_before_what_was_read_is_told(simulation: ClientSimulation, /) -> None:
+async def test_a_log_that_ends_before_what_was_read_is_reported(simulation: ClientSimulation, /) -> None:
     partitions = simulation.brokers.create_topic(METADATA_TOPIC, 2)
     append(partitions[0], encode_event(FIRST))
     append(partitions[1], encode_event(SECOND))

@@ -89,7 +89,7 @@ async def test_snapshots_are_written_in_time(simulation: TopicSimulation, /) -> 
 
 
 @run_with(simulate_topic, partition_count=3)
-async def test_a_disk_that_fails_is_told_and_tried_again(
+async def test_a_disk_that_fails_is_reported_and_tried_again(
     simulation: TopicSimulation, /, caplog: pytest.LogCaptureFixture
 ) -> None:
     kept = Kept(simulation)

@@ -82,7 +82,7 @@ async def test_a_topic_that_is_gone_is_found_in_the_metadata(simulation: ClientS
 
 
 @run_with(simulate)
-async def test_a_cluster_that_never_tiered_is_told(simulation: ClientSimulation, /) -> None:
+async def test_a_cluster_that_never_tiered_is_reported(simulation: ClientSimulation, /) -> None:
     async with simulation.connect() as cluster:
         with pytest.raises(ConfigError, match="nothing was ever tiered"):
             await TierView(cluster).read_on()

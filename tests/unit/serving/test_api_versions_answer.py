@@ -25,7 +25,7 @@ def test_apis_come_in_the_order_of_their_keys() -> None:
     assert [(each.name, each.max_version_level) for each in answer.finalized_features] == [("kraft.version", 1)]
 
 
-def test_a_client_tells_its_name() -> None:
+def test_a_client_reports_its_name() -> None:
     request = asked(3)
     answer_api_versions(request, SERVED, MetadataImage(), kraft_version=0)
     assert request.connection.client_software_name == "crabka-test"

@@ -15,7 +15,7 @@ from tests.support.quorum.sim_controllers import SimControllers, run_controllers
 
 
 @run_with(run_controllers)
-async def test_settings_are_told_with_their_source(cluster: SimControllers, /) -> None:
+async def test_settings_are_reported_with_their_source(cluster: SimControllers, /) -> None:
     resources = [
         row("DescribeConfigsResource", resource_type=4, resource_name="1", configuration_keys=("node.id", "nope")),
         row("DescribeConfigsResource", resource_type=2, resource_name="nope", configuration_keys=None),

@@ -118,7 +118,7 @@ def codes(value: Any) -> list[int]:
     [(key, version) for key in BODIES for version in range(SPECS[key].min_version, SPECS[key].max_version + 1)],
     ids=lambda each: each.name if isinstance(each, ApiKey) else str(each),
 )
-def test_every_version_tells_the_code(key: ApiKey, version: int) -> None:
+def test_every_version_reports_the_code(key: ApiKey, version: int) -> None:
     found = codes(refusal(key, version, **BODIES[key]))
     assert found
     assert set(found) == {ErrorCode.not_controller}

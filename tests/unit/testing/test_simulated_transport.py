@@ -275,7 +275,7 @@ def test_vanished_end_is_silent_and_its_peer_sees_a_reset(pair: Pair) -> None:
     assert pair.left.dead
 
 
-def test_an_end_that_was_reset_before_it_had_a_protocol_tells_it_at_once(pair: Pair) -> None:
+def test_an_end_that_was_reset_before_it_had_a_protocol_reports_it_at_once(pair: Pair) -> None:
     late = SimulatedTransport(pair.loop, random.Random(1), ("right", 2), ("left", 1))
     late.attach(pair.left, pair.link)
     late.arrived(ConnectionResetError())

@@ -112,7 +112,7 @@ def test_unanswered_reports_are_sent_again() -> None:
     assert reported == [[0], [0, 1], [0, 1], [0, 1]]
 
 
-def test_a_replica_that_moves_while_the_controller_is_asked_is_told_again() -> None:
+def test_a_replica_that_moves_while_the_controller_is_asked_is_reported_again() -> None:
     metadata = image()
     controller = ControllerInProcess()
     moving = hosted(metadata, 0, "/other")
@@ -132,7 +132,7 @@ def test_a_replica_that_moves_while_the_controller_is_asked_is_told_again() -> N
     assert [body.directories[0].id_ for _, body in controller.asked] == [OTHER, uuid.UUID(int=3001)]
 
 
-def test_a_controller_that_does_not_know_the_registration_yet_is_told_again() -> None:
+def test_a_controller_that_does_not_know_the_registration_yet_is_reported_again() -> None:
     metadata = image()
     controller = ControllerInProcess()
     codes = [ErrorCode.stale_broker_epoch, ErrorCode.none]
@@ -151,7 +151,7 @@ def test_a_controller_that_does_not_know_the_registration_yet_is_told_again() ->
 
 
 @run_with(real_time)
-async def test_a_replica_that_is_held_is_not_told_of_before_it_is_released() -> None:
+async def test_a_replica_that_is_held_is_not_reported_of_before_it_is_released() -> None:
     metadata = image()
     controller = ControllerInProcess()
     controller.answers[ApiKey.ASSIGN_REPLICAS_TO_DIRS] = lambda types, _: types.message(

@@ -78,7 +78,7 @@ def reported(answer: Any) -> tuple[int, ErrorCode]:
     ],
 )
 @run_with(real_time)
-async def test_a_controller_that_does_not_answer_is_told_in_the_form_of_the_request(
+async def test_a_controller_that_does_not_answer_is_reported_in_the_form_of_the_request(
     failure: Exception, code: ErrorCode
 ) -> None:
     def fail(_types: MessageTypes, _body: Any) -> Any:

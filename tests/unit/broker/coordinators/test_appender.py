@@ -55,7 +55,7 @@ def test_compression_is_as_the_settings_say() -> None:
         assert node.context.groups.shard_of("g").partition.log.size_bytes < 500
 
 
-def test_a_failed_disk_is_told() -> None:
+def test_a_failed_disk_is_reported() -> None:
     node = SimNode(log_dirs=("/d1", "/d2"))
     faulty = FaultyFileSystem(node.memory)
     node.fs = faulty
@@ -81,7 +81,7 @@ def test_a_failed_disk_is_told() -> None:
         (ErrorCode.message_too_large, ErrorCode.unknown_server_error),
     ],
 )
-def test_members_are_told_where_the_fault_is(error_code: ErrorCode, reported: ErrorCode) -> None:
+def test_members_learn_where_the_fault_is(error_code: ErrorCode, reported: ErrorCode) -> None:
     assert coordinator_error(error_code) is reported
 
 

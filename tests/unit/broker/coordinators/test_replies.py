@@ -25,7 +25,7 @@ def test_an_answer_that_comes_later_wakes_who_waits() -> None:
 
 
 @run_with(virtual_time)
-async def test_who_waits_too_long_is_told_something_else() -> None:
+async def test_who_waits_too_long_receives_another_error() -> None:
     reply = PendingReply()
     assert await reply.wait_in_time(10, "late") == "late"
     reply.resolve("now")

@@ -98,7 +98,7 @@ def test_what_retention_took_meanwhile_is_out_of_range(node: SimNode) -> None:
     tier.close()
 
 
-def test_a_hole_in_the_tier_is_told_as_an_error_of_the_storage(node: SimNode) -> None:
+def test_a_hole_in_the_tier_is_reported_as_an_error_of_the_storage(node: SimNode) -> None:
     tiered_topic(node, "t")
     tier = NodeTier(node)
     tier.tier("t")

@@ -44,6 +44,6 @@ def test_a_consumer_says_where_it_is(version: int) -> None:
     assert fetch_client(body, version, BY_RACK).rack == ("r" if version >= 11 else "")
 
 
-def test_racks_count_if_the_node_is_told_so() -> None:
+def test_racks_count_if_the_node_is_notified() -> None:
     assert selects_by_rack(BY_RACK)
     assert not selects_by_rack(PLAIN)

@@ -171,13 +171,13 @@ def test_a_commit_that_takes_too_long_counts_later(node: SimNode, held: HeldWate
     assert fetch_offset(node) == 5
 
 
-def test_commits_that_wait_hear_that_the_coordinator_moved(node: SimNode, held: HeldWatermark) -> None:
+def test_commits_that_wait_are_notified_that_the_coordinator_moved(node: SimNode, held: HeldWatermark) -> None:
     commit = post_commit(node, 5)
     lead(node, held.partition, NO_LEADER)
     assert code_of(commit) is ErrorCode.not_coordinator
 
 
-def test_syncs_that_wait_hear_that_the_coordinator_moved(node: SimNode) -> None:
+def test_syncs_that_wait_are_notified_that_the_coordinator_moved(node: SimNode) -> None:
     find_coordinator(node)
     leader, follower = NodeMember(node), NodeMember(node)
     leader.stable()
@@ -194,7 +194,7 @@ def test_syncs_that_wait_hear_that_the_coordinator_moved(node: SimNode) -> None:
     assert follower.heartbeat() is ErrorCode.not_coordinator
 
 
-def test_joins_that_wait_hear_that_the_coordinator_moved(node: SimNode) -> None:
+def test_joins_that_wait_are_notified_that_the_coordinator_moved(node: SimNode) -> None:
     find_coordinator(node)
     NodeMember(node).stable()
     member = NodeMember(node)
@@ -233,7 +233,7 @@ def test_an_assignment_that_takes_too_long_is_given_up(node: SimNode) -> None:
     assert member.generation == 2
 
 
-def test_a_static_member_that_comes_back_hears_that_the_coordinator_moved(node: SimNode) -> None:
+def test_a_static_member_that_comes_back_is_notified_that_the_coordinator_moved(node: SimNode) -> None:
     find_coordinator(node)
     NodeMember(node, instance_id="i").stable()
     held = HeldWatermark(node, node.context.groups.shard_of("g").partition)

@@ -32,7 +32,7 @@ def test_the_partition_of_the_group_takes_part(node: SimNode, version: int) -> N
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.ADD_OFFSETS_TO_TXN))
-def test_a_fenced_producer_is_told_in_words_that_it_knows(node: SimNode, version: int) -> None:
+def test_a_fenced_producer_receives_an_error_that_it_knows(node: SimNode, version: int) -> None:
     producer = NodeProducer(node)
     producer.init()
     NodeProducer(node).init()

@@ -36,7 +36,7 @@ def test_brokers_add_and_verify_for_their_clients(producer: NodeProducer, versio
 
 
 @pytest.mark.parametrize("version", CLIENT_VERSIONS)
-def test_a_fenced_producer_is_told_in_words_that_it_knows(node: SimNode, producer: NodeProducer, version: int) -> None:
+def test_a_fenced_producer_receives_an_error_that_it_knows(node: SimNode, producer: NodeProducer, version: int) -> None:
     NodeProducer(node).init()
     expected = ErrorCode.producer_fenced if version >= 2 else ErrorCode.invalid_producer_epoch
     assert producer.add(version) == [expected]

@@ -29,7 +29,7 @@ def test_every_version_describes_the_node(node: SimNode, version: int) -> None:
     assert answer.cluster_authorized_operations == -(2**31)
 
 
-def test_allowed_operations_are_told_on_request(node: SimNode) -> None:
+def test_allowed_operations_are_reported_on_request(node: SimNode) -> None:
     assert ask(node, include_cluster_authorized_operations=True).cluster_authorized_operations == 0x1FA0
 
 

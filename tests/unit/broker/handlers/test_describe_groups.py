@@ -49,7 +49,7 @@ def test_a_rebalance_hides_what_members_said(node: SimNode) -> None:
     assert group.members[0].member_metadata == b""
 
 
-def test_operations_are_told_when_asked_for(node: SimNode) -> None:
+def test_operations_are_notified_when_asked_for(node: SimNode) -> None:
     find_coordinator(node)
     NodeMember(node).stable()
     assert ask(node).authorized_operations == -(2**31)

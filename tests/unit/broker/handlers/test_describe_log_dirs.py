@@ -54,7 +54,7 @@ def test_dirs_are_shown_in_the_order_of_the_settings() -> None:
         assert [each.log_dir for each in ask(node)] == ["/d1", "/d2", "/d3"]
 
 
-def test_a_disk_that_does_not_tell_its_size_is_shown_as_failed() -> None:
+def test_a_disk_that_does_not_report_its_size_is_shown_as_failed() -> None:
     fs = FaultyFileSystem(MemoryFileSystem())
     with SimNode(log_dirs=("/d1", "/d2"), fs=fs) as node:
         fs.add(FaultRule(operation="disk_usage", path="/d2", error=errno.EIO))

@@ -25,7 +25,7 @@ def test_every_version_ends_a_transaction(node: SimNode, version: int, commit: b
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.END_TXN))
-def test_a_fenced_producer_is_told_in_words_that_it_knows(node: SimNode, version: int) -> None:
+def test_a_fenced_producer_receives_an_error_that_it_knows(node: SimNode, version: int) -> None:
     producer = NodeProducer(node)
     producer.init()
     NodeProducer(node).init()

@@ -86,7 +86,7 @@ def test_the_leader_epoch_of_the_client_is_checked(node: SimNode, topic: str) ->
     assert node.fetch(topic, current_leader_epoch=3).error_code is ErrorCode.unknown_leader_epoch
 
 
-def test_a_client_on_another_branch_is_told_where_to_cut(node: SimNode, topic: str) -> None:
+def test_a_client_on_another_branch_learns_where_to_cut(node: SimNode, topic: str) -> None:
     node.produce(topic, batch(b"a"))
     node.restart()
     node.produce(topic, batch(b"b"))
@@ -302,7 +302,7 @@ class Session:
         ]
 
 
-def test_a_session_tells_only_news(node: SimNode) -> None:
+def test_a_session_reports_only_news(node: SimNode) -> None:
     node.create_topic("t", 2)
     session = Session(node, ("t", 0, 0), ("t", 1, 0))
     assert session.session_id != 0
@@ -500,7 +500,7 @@ def test_a_follower_waits_for_appends(node: SimNode, topic: str) -> None:
 
 
 @pytest.mark.parametrize("prompt", [True, False])
-def test_high_watermarks_are_told_at_once_where_consumers_read_from_followers(prompt: bool) -> None:
+def test_high_watermarks_are_reported_at_once_where_consumers_read_from_followers(prompt: bool) -> None:
     settings = {"replica.selector.class": RACK_AWARE_SELECTOR} if prompt else {}
     with SimNode(settings) as node:
         node.create_topic("t")
@@ -571,7 +571,7 @@ def test_consumers_are_sent_to_the_replica_of_their_rack(version: int) -> None:
         assert len(elsewhere.records) == len(batch(b"a"))
 
 
-def test_a_session_is_told_of_a_preferred_replica_each_time() -> None:
+def test_a_session_is_notified_of_a_preferred_replica_each_time() -> None:
     with SimNode({"replica.selector.class": RACK_AWARE_SELECTOR}) as node:
         node.create_topic("t")
         world = give_followers(node, "t")
@@ -585,7 +585,7 @@ def test_a_session_is_told_of_a_preferred_replica_each_time() -> None:
 
 
 @pytest.mark.parametrize("version", [15, 16, 18])
-def test_an_old_epoch_is_told_who_leads_now(node: SimNode, topic: str, version: int) -> None:
+def test_an_old_epoch_learns_who_leads_now(node: SimNode, topic: str, version: int) -> None:
     node.restart()
     partition = node.context.partitions.by_name(topic, 0)
     body = fetch_body([(partition.topic_id, 0, 0)], version=version, current_leader_epoch=0)
@@ -636,7 +636,7 @@ def test_every_version_reads_from_the_tier(tiered_node: SimNode, version: int) -
     tier.close()
 
 
-def test_a_follower_is_told_that_its_offset_moved_to_the_tier(tiered_node: SimNode) -> None:
+def test_a_follower_is_notified_that_its_offset_moved_to_the_tier(tiered_node: SimNode) -> None:
     tiered_topic(tiered_node, "t")
     tier = NodeTier(tiered_node)
     tier.tier("t")

@@ -68,7 +68,7 @@ def test_a_transactional_id_keeps_its_producer_id_with_the_next_epoch(node: SimN
 
 
 @pytest.mark.parametrize(("version", "code"), [(3, ErrorCode.invalid_producer_epoch), (4, ErrorCode.producer_fenced)])
-def test_a_fenced_producer_is_told_in_words_that_it_knows(node: SimNode, version: int, code: ErrorCode) -> None:
+def test_a_fenced_producer_receives_an_error_that_it_knows(node: SimNode, version: int, code: ErrorCode) -> None:
     producer = NodeProducer(node)
     producer.init()
     fenced = init(node, transactional_id="id", producer_id=producer.producer_id, epoch=7, version=version)

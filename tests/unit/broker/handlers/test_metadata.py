@@ -100,7 +100,7 @@ def test_ids_are_refused_before_version_12(node: SimNode, version: int) -> None:
     assert [topic.error_code for topic in answer.topics] == [ErrorCode.invalid_request]
 
 
-def test_allowed_operations_are_told_only_on_request(node: SimNode) -> None:
+def test_allowed_operations_are_reported_only_on_request(node: SimNode) -> None:
     node.create_topic("t")
     silent = ask(node, "t", version=10)
     assert silent.cluster_authorized_operations == silent.topics[0].topic_authorized_operations == -(2**31)

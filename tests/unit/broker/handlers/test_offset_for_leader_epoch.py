@@ -31,7 +31,7 @@ def aged(node: SimNode) -> SimNode:
 
 
 @pytest.mark.parametrize("version", versions_of(ApiKey.OFFSET_FOR_LEADER_EPOCH))
-def test_every_version_tells_where_an_epoch_ended(aged: SimNode, version: int) -> None:
+def test_every_version_reports_where_an_epoch_ended(aged: SimNode, version: int) -> None:
     assert end_of(aged, 0, version=version) == (ErrorCode.none, 0, 2)
     assert end_of(aged, 2, version=version) == (ErrorCode.none, 2, 3)
 
@@ -50,7 +50,7 @@ def test_faults_have_their_own_codes(aged: SimNode) -> None:
     assert end_of(aged, 0, current=3) == (ErrorCode.unknown_leader_epoch, -1, -1)
 
 
-def test_replicas_are_told_of_what_is_not_committed_yet(aged: SimNode) -> None:
+def test_replicas_are_notified_of_what_is_not_committed_yet(aged: SimNode) -> None:
     give_followers(aged, "t")
     aged.produce("t", batch(b"d"), acks=1)
     partition = aged.context.partitions.by_name("t", 0)

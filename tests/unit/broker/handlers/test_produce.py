@@ -195,7 +195,7 @@ def test_an_isr_that_shrank_too_far_after_the_append_is_reported(node: SimNode, 
 
 
 @pytest.mark.parametrize("version", [9, 10, 13])
-def test_lost_leadership_is_told_with_the_leader(node: SimNode, topic: str, version: int) -> None:
+def test_lost_leadership_is_reported_with_the_leader(node: SimNode, topic: str, version: int) -> None:
     give_followers(node, topic)
     client = produce_and_wait(node, topic, version)
     give_followers(node, topic, leader=2)
@@ -279,7 +279,7 @@ def test_another_epoch_between_a_queued_append_and_its_answer_is_noticed(
 
 
 @pytest.mark.parametrize("version", [9, 10, 13])
-def test_a_producer_at_the_wrong_node_is_told_where_to_go(node: SimNode, topic: str, version: int) -> None:
+def test_a_producer_at_the_wrong_node_learns_where_to_go(node: SimNode, topic: str, version: int) -> None:
     partition = node.context.partitions.by_name(topic, 0)
     partition.is_leader = False
     body = produce_body(topic, batch(b"a"), version=version, topic_id=partition.topic_id)
@@ -356,7 +356,7 @@ def test_a_bad_batch_in_the_pool_is_refused_alone(node: SimNode) -> None:
     assert post_all(node, bodies) == [(0, 0), (int(ErrorCode.invalid_record), -1), (0, 1)]
 
 
-def test_records_are_validated_where_the_node_is_told_to() -> None:
+def test_records_are_validated_where_the_node_is_configured() -> None:
     good = batch(b"value", b"other")
     # The second record claims a length that the batch does not hold; its header and checksum are right.
     bad = with_crc(patched(good, len(good) - 12, b"\x7f"))

@@ -105,7 +105,7 @@ def run(test: Test, **settings: str) -> None:
 
 
 @run_with(run)
-async def test_a_registration_tells_who_the_broker_is(
+async def test_a_registration_reports_who_the_broker_is(
     lifecycle: BrokerLifecycle, controller: ScriptedController, identity: BrokerIdentity, /
 ) -> None:
     assert await lifecycle.register(BROKER) == identity.broker_epoch == 17
@@ -144,7 +144,7 @@ async def test_a_registration_that_takes_too_long_says_why(
 
 
 @run_with(run)
-async def test_heartbeats_come_at_their_interval_and_tell_how_far_the_metadata_is_read(
+async def test_heartbeats_come_at_their_interval_and_report_how_far_the_metadata_is_read(
     lifecycle: BrokerLifecycle, controller: ScriptedController, /
 ) -> None:
     await lifecycle.register(BROKER)
@@ -182,7 +182,7 @@ async def test_a_broker_that_was_fenced_meanwhile_asks_again_at_once(
 
 
 @run_with(run)
-async def test_a_lost_log_dir_is_told_at_once_and_from_then_on(
+async def test_a_lost_log_dir_is_reported_at_once_and_from_then_on(
     lifecycle: BrokerLifecycle, controller: ScriptedController, /
 ) -> None:
     await lifecycle.register(BROKER)
@@ -214,7 +214,7 @@ async def test_waiters_resume_when_the_controller_knows_of_a_lost_log_dir(
 
 
 @run_with(run)
-async def test_cordoned_log_dirs_are_told_at_once_when_they_change(
+async def test_cordoned_log_dirs_are_reported_at_once_when_they_change(
     lifecycle: BrokerLifecycle, controller: ScriptedController, /
 ) -> None:
     await lifecycle.register(BROKER)

@@ -63,7 +63,7 @@ def test_a_topic_of_the_same_name_starts_empty(node: SimNode) -> None:
     assert node.values("t") == [b"new"]
 
 
-def test_partitions_are_spread_over_the_dirs_and_told_to_the_metadata() -> None:
+def test_partitions_are_spread_over_the_dirs_and_reported_to_the_metadata() -> None:
     with SimNode(log_dirs=DIRS) as node:
         node.create_topic("t", 4)
         node.advance(10)
@@ -147,7 +147,7 @@ def test_after_a_dir_failed_its_partitions_are_offline_and_the_others_work() -> 
 
 
 @pytest.mark.parametrize("reported", [True, False])
-def test_a_dir_that_fails_before_it_was_told_loses_no_data(reported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_dir_that_fails_before_it_was_reported_loses_no_data(reported: bool, monkeypatch: pytest.MonkeyPatch) -> None:
     async def say_nothing(*_args: object) -> None:
         return None
 
@@ -426,7 +426,7 @@ async def test_after_a_restart_a_follower_goes_on_with_the_high_watermark_that_i
     assert (own.log_end_offset, own.high_watermark) == (6, 4)
 
 
-def test_tiering_hears_of_every_hosted_partition() -> None:
+def test_tiering_is_notified_of_every_hosted_partition() -> None:
     with tiered_node() as node:
         heard: list[tuple[str, int, bool]] = []
         manager: Any = manager_of(node)

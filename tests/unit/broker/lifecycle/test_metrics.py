@@ -11,7 +11,7 @@ from crabka.serving.metrics import NodeMetrics
 from tests.support.nodes.sim_node import SimNode, batch
 
 
-def test_a_new_node_has_nothing_to_tell() -> None:
+def test_a_new_node_has_nothing_to_report() -> None:
     text = render_metrics(NodeMetrics(), PartitionRegistry(), CleanerStats()).decode()
     assert "crabka_partitions 0.0" in text
     assert "crabka_requests_total{" not in text

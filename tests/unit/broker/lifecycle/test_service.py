@@ -87,7 +87,7 @@ def test_a_broker_that_may_not_hand_over_just_stops() -> None:
         assert [name for name in names(node)[before:] if name != "NoOp"] == []
 
 
-def test_dirs_are_told_once() -> None:
+def test_dirs_are_reported_once() -> None:
     with SimNode(log_dirs=("/d1", "/d2")) as two:
         two.create_topic("t", 2)
         two.advance(100)

@@ -55,14 +55,14 @@ class Metadata:
         assert self._listeners == []
 
 
-def test_it_is_told_and_waited_for() -> None:
+def test_it_is_reported_and_waited_for() -> None:
     metadata = Metadata()
     metadata.assign("/other")
     assert metadata.reported == [{OTHER: {metadata.partition.topic_id: [0]}}]
     assert partition_of(metadata.image).directories == (OTHER,)
 
 
-def test_it_is_told_again_until_it_is_heard() -> None:
+def test_it_is_reported_again_until_it_is_heard() -> None:
     metadata = Metadata(ignored=3)
     metadata.assign("/other")
     assert len(metadata.reported) == 4

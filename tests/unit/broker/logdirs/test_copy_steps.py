@@ -31,7 +31,7 @@ def test_a_target_that_fails_is_blamed() -> None:
     assert raised.value.log_dir == TARGET_DIR
 
 
-def test_a_full_target_is_told_apart() -> None:
+def test_a_full_target_is_distinguished() -> None:
     mirror = filled()
     mirror.copy.fs = FaultyFileSystem(mirror.memory, [no_space(keep_bytes=10)])
     step = mirror.copy.next_step()

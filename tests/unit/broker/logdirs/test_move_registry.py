@@ -37,7 +37,7 @@ def test_the_dir_that_a_replica_is_in_is_no_move() -> None:
         assert len(node.context.moves) == 0
 
 
-def test_progress_tells_how_far_a_move_is_and_how_fast() -> None:
+def test_progress_reports_how_far_a_move_is_and_how_fast() -> None:
     with SimNode(log_dirs=TWO_DIRS) as node:
         target = moving_slowly(node)
         node.advance(1500)
@@ -174,7 +174,7 @@ def test_a_target_that_fails_ends_the_move() -> None:
         assert node.context.moves.stats.failed == 1
 
 
-def test_what_is_told_of_the_place_of_a_replica() -> None:
+def test_what_is_notified_of_the_place_of_a_replica() -> None:
     with SimNode(log_dirs=TWO_DIRS) as node:
         moving_slowly(node)
         partition = node.context.partitions.by_name("t", 0)

@@ -136,7 +136,7 @@ def test_only_a_replica_makes_progress() -> None:
 @pytest.mark.parametrize(
     ("epoch", "code"), [(5, ErrorCode.unknown_leader_epoch), (-1, ErrorCode.not_leader_or_follower)]
 )
-def test_a_stranger_is_told_by_what_it_knows(epoch: int, code: ErrorCode) -> None:
+def test_a_stranger_is_reported_by_what_it_knows(epoch: int, code: ErrorCode) -> None:
     led = LedPartition()
     led.partition.followers.require(2, epoch)
     with pytest.raises(OperationError) as caught:

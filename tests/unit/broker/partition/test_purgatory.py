@@ -197,7 +197,7 @@ async def test_what_happened_before_the_wait_was_registered_counts() -> None:
 
 
 @run_with(in_loop)
-async def test_a_produce_that_waited_in_vain_tells_where() -> None:
+async def test_a_produce_that_waited_in_vain_reports_where() -> None:
     first, second = partitions(2)
     offsets = ReachedOffsets({first: RequiredOffset(5, 0), second: RequiredOffset(3, 0)}, replicated)
     produce = Delayed(lambda: "late", offsets)
@@ -237,7 +237,7 @@ async def test_a_follower_waits_for_appends_and_not_for_the_high_watermark() -> 
 
 
 @run_with(in_loop)
-async def test_a_follower_that_consumers_read_from_hears_of_the_high_watermark() -> None:
+async def test_a_follower_that_consumers_read_from_is_notified_of_the_high_watermark() -> None:
     (partition,) = partitions()
     fetch = Delayed(lambda: "read", EnoughBytes([partition], 10, by_follower=True, wants_high_watermarks=True))
     future = fetch.start(60_000)

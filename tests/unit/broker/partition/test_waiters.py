@@ -76,7 +76,7 @@ def test_lost_leadership_answers_who_waits() -> None:
     assert consumer.progress == follower.progress == [LEADERSHIP_LOST]
 
 
-def test_consumers_hear_of_bytes_when_they_are_readable_and_followers_when_they_are_there() -> None:
+def test_consumers_are_notified_of_bytes_when_they_are_readable_and_followers_when_they_are_there() -> None:
     led = LedPartition()
     consumer, follower = waiting(led)
     size = led.append(4)
@@ -92,7 +92,7 @@ def test_consumers_hear_of_bytes_when_they_are_readable_and_followers_when_they_
     assert follower.progress == [size, 0, 0]
 
 
-def test_a_rise_that_is_told_is_never_told_as_nothing() -> None:
+def test_a_rise_that_is_reported_is_never_reported_as_nothing() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     led.partition.log.copying.append_as_follower(make_batch(5, leader_epoch=4))
     led.become(replicated_image())
@@ -105,7 +105,7 @@ def test_a_rise_that_is_told_is_never_told_as_nothing() -> None:
     assert sum(consumer.progress) == led.partition.log.size_bytes
 
 
-def test_a_follower_tells_who_waits_of_its_progress() -> None:
+def test_a_follower_notifies_who_waits_of_its_progress() -> None:
     led = LedPartition(replicated_image(leader=2, leader_epoch=4))
     consumer, _ = waiting(led)
     batch = make_batch(4, leader_epoch=4)

@@ -30,7 +30,7 @@ def append(node: SimNode, records: bytes, terms: AppendTerms = ANY_TERMS, topic:
     return reported
 
 
-def test_what_is_appended_is_told_at_once(node: SimNode) -> None:
+def test_what_is_appended_is_reported_at_once(node: SimNode) -> None:
     node.create_topic("t")
     assert append(node, batch(b"v")) == [ErrorCode.none]
     assert node.values("t") == [b"v"]
@@ -61,7 +61,7 @@ def test_a_lagging_high_watermark_is_waited_for(node: SimNode) -> None:
     assert append(node, batch(b"v")) == [ErrorCode.request_timed_out]
 
 
-def test_what_the_replicas_have_is_told_in_the_order_of_the_log(node: SimNode) -> None:
+def test_what_the_replicas_have_is_reported_in_the_order_of_the_log(node: SimNode) -> None:
     node.create_topic("t")
     world = give_followers(node, "t")
     partition = node.context.partitions.by_name("t", 0)
@@ -168,7 +168,7 @@ def test_a_failed_disk_is_reported() -> None:
         assert append(node, batch(b"v"), topic=topic) == [ErrorCode.kafka_storage_error]
 
 
-def test_who_waits_is_told_when_the_leadership_goes(node: SimNode) -> None:
+def test_who_waits_is_notified_when_the_leadership_goes(node: SimNode) -> None:
     node.create_topic("t")
     held = HeldWatermark(node, node.context.partitions.by_name("t", 0))
     reported: list[ErrorCode] = []

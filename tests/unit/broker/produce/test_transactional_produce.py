@@ -100,7 +100,7 @@ def test_an_answer_of_an_ended_transaction_lets_no_batch_in(node: SimNode, coord
         (12, ErrorCode.coordinator_not_available, ErrorCode.not_enough_replicas),
     ],
 )
-def test_a_refusal_is_told_and_nothing_is_appended(
+def test_a_refusal_is_reported_and_nothing_is_appended(
     node: SimNode, coordinator: FakeCoordinator, version: int, answer: ErrorCode, reported: ErrorCode
 ) -> None:
     coordinator.answers = [answer]

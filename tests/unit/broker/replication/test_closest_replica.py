@@ -30,7 +30,7 @@ def test_the_follower_of_the_rack_that_has_most() -> None:
 
 
 @pytest.mark.parametrize("rack", ["a", "nowhere", "", None])
-def test_the_leader_is_told_by_silence(rack: str | None) -> None:
+def test_the_leader_is_reported_by_silence(rack: str | None) -> None:
     assert choice(rack=rack) is None
 
 

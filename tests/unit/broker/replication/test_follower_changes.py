@@ -205,7 +205,7 @@ async def test_many_logs_are_cut_with_few_checkpoints(world: FollowerWorld, /) -
 
 
 @run_with(follow)
-async def test_who_waits_for_a_partition_hears_of_what_a_follower_appends(
+async def test_who_waits_for_a_partition_is_notified_of_what_a_follower_appends(
     world: FollowerWorld, /, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     heard: list[int] = []

@@ -23,7 +23,7 @@ def begun() -> FollowerSession:
     return session
 
 
-def test_the_first_request_tells_everything() -> None:
+def test_the_first_request_reports_everything() -> None:
     session = FollowerSession()
     session.want((T, 0), b"a")
     session.want((U, 3), b"b")
@@ -32,7 +32,7 @@ def test_the_first_request_tells_everything() -> None:
     assert sent(session) == (0, 0, {T: [b"a", b"c"], U: [b"b"]}, {})
 
 
-def test_later_requests_tell_what_changed() -> None:
+def test_later_requests_report_what_changed() -> None:
     session = begun()
     assert not session.is_full
     assert sent(session) == (9, 1, {}, {})
@@ -70,7 +70,7 @@ def test_a_partition_that_comes_back_is_not_forgotten() -> None:
     assert session.next_request().forgotten == {T: [0]}
 
 
-def test_a_leader_without_room_is_told_everything_again() -> None:
+def test_a_leader_without_room_receives_everything_again() -> None:
     session = FollowerSession()
     session.want((T, 0), b"a")
     sent(session)

@@ -55,7 +55,7 @@ def answer(state: FollowerFetching, log: Log = LOG, now_ms: int = 0, **given: An
     return state.step(FetchAnswered(asked=state.position(log), **given), log, now_ms)
 
 
-def test_a_follower_asks_from_its_end_and_tells_its_last_epoch() -> None:
+def test_a_follower_asks_from_its_end_and_reports_its_last_epoch() -> None:
     state = following()
     assert state.is_ready(0)
     assert state.position(LOG) == FollowerPosition(leader_epoch=7, fetch_offset=8, last_fetched_epoch=1)
@@ -245,7 +245,7 @@ def test_an_unrequested_start_after_the_tier_is_ignored() -> None:
     assert state.phase is FetchPhase.FETCHING
 
 
-def test_a_leader_that_cannot_tell_where_its_own_records_begin_is_asked_again() -> None:
+def test_a_leader_that_does_not_know_where_its_own_records_begin_is_asked_again() -> None:
     state = following()
     answer(state, error_code=ErrorCode.offset_moved_to_tiered_storage)
     assert state.step(FetchFailed(), LOG, 0) == []

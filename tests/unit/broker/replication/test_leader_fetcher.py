@@ -142,7 +142,7 @@ async def test_a_session_that_the_leader_forgot_begins_anew(world: FollowerWorld
 
 
 @run_with(follow)
-async def test_without_a_session_everything_is_told_each_time(world: FollowerWorld, /) -> None:
+async def test_without_a_session_everything_is_reported_each_time(world: FollowerWorld, /) -> None:
     leader = await world.add_leader(max_sessions=0)
     fill(leader.lead(), 3)
     leader.lead(1)

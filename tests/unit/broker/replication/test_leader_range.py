@@ -94,7 +94,7 @@ async def test_an_empty_follower_may_begin_where_the_tier_ends(world: FollowerWo
 
 
 @run_with(follow)
-async def test_what_the_leader_does_not_tell_is_not_known(world: FollowerWorld, /) -> None:
+async def test_what_the_leader_does_not_report_is_not_known(world: FollowerWorld, /) -> None:
     leader, _, followed = await tier_led(world, 0, 0, 2, 4)
     leader.errors[-1] = ErrorCode.not_leader_or_follower
     connection = await connect(world)

@@ -150,7 +150,7 @@ def test_who_may_not_join(changes: dict[str, Any]) -> None:
     assert state.propose_expansion(3, LeaderLog(10, 10), without) is None
 
 
-def test_a_follower_too_old_to_tell_its_epoch_may_join() -> None:
+def test_a_follower_too_old_to_report_its_epoch_may_join() -> None:
     state = leading(1, 2)
     fetch(state, 3, 10, end=10, broker_epoch=-1)
     assert state.propose_expansion(3, LeaderLog(10, 10), BROKERS) is not None

@@ -131,7 +131,7 @@ def test_the_metadata_topic_is_not_tiered_itself() -> None:
         assert tiered == {"t"}
 
 
-def test_a_storage_that_is_none_is_told_at_the_start() -> None:
+def test_a_storage_that_is_none_is_reported_at_the_start() -> None:
     node = tiered_node({"remote.log.storage.manager.class.name": "no.such:Class"})
     with pytest.raises(ConfigError, match=r"no\.such"):
         node.start()

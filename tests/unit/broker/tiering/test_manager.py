@@ -288,7 +288,7 @@ async def test_a_broker_without_successors_sends_nothing_and_stops_at_once(scene
 
 @pytest.mark.parametrize("error", [StorageError("/b1", "dead"), InvariantError("impossible")])
 @run_with(in_scene)
-async def test_failures_that_concern_the_node_are_told_to_it(
+async def test_failures_that_concern_the_node_are_reported_to_it(
     scene: TierScene, /, monkeypatch: pytest.MonkeyPatch, error: Exception
 ) -> None:
     broker = scene.broker()
@@ -304,7 +304,7 @@ async def test_failures_that_concern_the_node_are_told_to_it(
     broker.failures.clear()
 
 
-def test_a_start_of_the_metadata_that_fails_is_told(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_start_of_the_metadata_that_fails_is_reported(caplog: pytest.LogCaptureFixture) -> None:
     scene = TierScene()
 
     async def main() -> None:

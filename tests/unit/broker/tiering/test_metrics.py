@@ -43,5 +43,5 @@ def test_counters_and_gauges_have_the_names_of_kafka() -> None:
     assert "kafka_log_remote_remotelogmanager_remotelogreaderavgidlepercent 0.25" in text
 
 
-def test_a_tier_that_did_nothing_has_nothing_to_tell() -> None:
+def test_a_tier_that_did_nothing_has_nothing_to_report() -> None:
     assert list(collect_tier(TierStats())) == []

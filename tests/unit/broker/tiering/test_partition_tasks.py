@@ -84,7 +84,7 @@ def test_what_no_other_run_can_mend_ends_it() -> None:
 
 
 @pytest.mark.parametrize("error", [StorageError("/d1", "dead"), InvariantError("impossible")])
-def test_failures_that_concern_others_are_told_to_them(error: Exception) -> None:
+def test_failures_that_concern_others_are_reported_to_them(error: Exception) -> None:
     assert runs_of([error], 5) == ([0], [error])
 
 
@@ -110,7 +110,7 @@ async def test_a_loop_that_is_stopped_ends_in_its_pause(loop: VirtualTimeLoop, /
     await scope.close()
 
 
-def test_another_epoch_in_the_same_role_is_told_once() -> None:
+def test_another_epoch_in_the_same_role_is_reported_once() -> None:
     log: Any = None
     reported: list[int] = []
 

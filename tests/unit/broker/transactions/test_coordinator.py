@@ -116,7 +116,7 @@ def test_a_new_producer_fences_the_old_one(node: SimNode, producer: NodeProducer
     assert producer.end() is ErrorCode.producer_fenced
 
 
-def test_what_cannot_be_stored_is_told_and_did_not_happen(node: SimNode, producer: NodeProducer) -> None:
+def test_what_cannot_be_stored_is_reported_and_did_not_happen(node: SimNode, producer: NodeProducer) -> None:
     markers = control_markers(node)
     partition = node.context.transactions.find("id")[0].partition
     partition.in_sync_count = 0
@@ -199,7 +199,7 @@ def post_end(node: SimNode, producer: NodeProducer, *, commit: bool = True) -> P
     )
 
 
-def test_an_outcome_is_told_and_sent_when_it_is_replicated(node: SimNode, producer: NodeProducer) -> None:
+def test_an_outcome_is_reported_and_sent_when_it_is_replicated(node: SimNode, producer: NodeProducer) -> None:
     markers = control_markers(node)
     producer.add_by_broker()
     held = hold(node)
@@ -232,7 +232,7 @@ def test_an_outcome_that_takes_too_long_may_be_asked_for_again(node: SimNode, pr
     assert [marker.commit for marker in markers.written] == [True]
 
 
-def test_who_waits_hears_that_the_coordinator_moved(node: SimNode, producer: NodeProducer) -> None:
+def test_who_waits_is_notified_that_the_coordinator_moved(node: SimNode, producer: NodeProducer) -> None:
     markers = control_markers(node)
     producer.add_by_broker()
     held = hold(node)

@@ -21,7 +21,7 @@ def write(node: SimNode, *places: TopicPartition, epoch: int = 1, coordinator_ep
     return [results[place] for place in places]
 
 
-def test_the_marker_tells_who_wrote_it(node: SimNode) -> None:
+def test_the_marker_reports_who_wrote_it(node: SimNode) -> None:
     node.create_topic("t")
     assert write(node, PLACE) == [ErrorCode.none]
     (record,) = read_records(node.fetch("t").records)

@@ -111,7 +111,7 @@ def test_other_producers_are_refused(client: int, producer: ProducerAndEpoch, co
     assert refused.value.error_code is code
 
 
-def test_verification_tells_which_partitions_are_in_the_transaction() -> None:
+def test_verification_reports_which_partitions_are_in_the_transaction() -> None:
     stepped = begun()
     assert stepped.core.verify(stepped.producer, [T0, T1]) == {T0: True, T1: False}
 

@@ -32,7 +32,7 @@ PLACE = TopicPartition("t", 0)
         (5, OFFSET_COMMIT_VERSIONS, VerificationMode.ADD),
     ],
 )
-def test_the_version_of_a_request_tells_what_its_client_expects(
+def test_the_version_of_a_request_reports_what_its_client_expects(
     version: int, first_versions: tuple[int, int], mode: VerificationMode
 ) -> None:
     assert VerificationMode.of_version(version, first_versions) is mode
@@ -50,7 +50,7 @@ def test_the_version_of_a_request_tells_what_its_client_expects(
     ],
 )
 @run_with(real_time)
-async def test_writers_hear_errors_that_they_know(
+async def test_writers_receive_errors_that_they_know(
     mode: VerificationMode, answer: ErrorCode, reported: ErrorCode
 ) -> None:
     coordinator = FakeCoordinator()

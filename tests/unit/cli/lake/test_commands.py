@@ -25,7 +25,7 @@ def root(tmp_path: Path) -> str:
     return lake.root
 
 
-def test_status_tells_what_the_table_knows(crabka: RunCommand, root: str) -> None:
+def test_status_reports_what_the_table_knows(crabka: RunCommand, root: str) -> None:
     asked = ("lake", "status", "orders", "--to", root, "--format", "parquet", "--offline")
     [state] = crabka(*asked, "--json").json
     assert (state["rows"], state["files"], state["lag"]) == (5, 2, None)

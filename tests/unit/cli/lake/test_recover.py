@@ -19,7 +19,7 @@ def cache(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("XDG_CACHE_HOME", str(tmp_path / "cache"))
 
 
-def test_data_dir_is_written_and_told(crabka: RunCommand, tmp_path: Path) -> None:
+def test_data_dir_is_written_and_reported(crabka: RunCommand, tmp_path: Path) -> None:
     uri = write_tier(tmp_path / "tier", two_segments())
     data = str(tmp_path / "data")
     outcome = crabka("recover", "--tier", uri, "--data-dir", data, "--partitions", "orders=2", "--json")
@@ -60,7 +60,7 @@ def test_dry_run_writes_nothing(crabka: RunCommand, tmp_path: Path) -> None:
         (("--config", "missing.properties"), "cannot read missing.properties"),
     ],
 )
-def test_wrong_options_are_told(crabka: RunCommand, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
+def test_wrong_options_are_reported(crabka: RunCommand, tmp_path: Path, options: tuple[str, ...], message: str) -> None:
     uri = write_tier(tmp_path / "tier", two_segments())
     placed = [str(tmp_path / "data") if option == "x" else option for option in options]
     outcome = crabka("recover", "--tier", uri, *placed)
@@ -69,7 +69,7 @@ def test_wrong_options_are_told(crabka: RunCommand, tmp_path: Path, options: tup
     assert not (tmp_path / "data").exists()
 
 
-def test_empty_tier_is_told(crabka: RunCommand, tmp_path: Path) -> None:
+def test_empty_tier_is_reported(crabka: RunCommand, tmp_path: Path) -> None:
     outcome = crabka("recover", "--tier", write_tier(tmp_path / "tier"), "--data-dir", str(tmp_path / "data"))
     assert (outcome.code, "no segment that could be recovered" in outcome.err) == (2, True)
 

@@ -15,7 +15,7 @@ from tests.unit.cli.conftest import RunCommand
         (("--target-bootstrap", "h:1", "--target-config", "missing"), "cannot read missing"),
     ],
 )
-def test_wrong_options_are_told(crabka: RunCommand, options: tuple[str, ...], message: str) -> None:
+def test_wrong_options_are_reported(crabka: RunCommand, options: tuple[str, ...], message: str) -> None:
     outcome = crabka("replay", "orders", "--to", "copy", *options)
     assert outcome.code == 2
     assert message in outcome.err

@@ -59,7 +59,7 @@ def test_taken_port_is_avoided(monkeypatch: pytest.MonkeyPatch) -> None:
     assert story.free_address() == f"127.0.0.1:{port}"
 
 
-def test_node_that_does_not_start_is_told(capfd: pytest.CaptureFixture[str]) -> None:
+def test_node_that_does_not_start_is_reported(capfd: pytest.CaptureFixture[str]) -> None:
     with (
         pytest.raises(story.StoryError, match="exit code 2"),
         story.running_node(story.Home("data", "tier", "lake"), "nowhere"),

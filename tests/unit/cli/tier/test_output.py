@@ -46,7 +46,7 @@ def test_notes_leave_a_tier_clean() -> None:
     assert summary(result) == "2 segments of 1 partitions, 3 bytes: 1 damage (1 notes)"
 
 
-def test_what_was_deleted_is_told(capsys: pytest.CaptureFixture[str]) -> None:
+def test_what_was_deleted_is_reported(capsys: pytest.CaptureFixture[str]) -> None:
     orphan = OrphanSegment(ORDERS, two_segments().segments[0].segment_id.id, 7)
     result = CheckResult(deleted=[orphan], not_deleted="the store says no")
     print_result(result, as_json=False)

@@ -32,7 +32,7 @@ def test_records_deleted_before_they_were_copied_do_not_wait() -> None:
     assert lag_of(90, 90, 50, 100) == (10, 1000, 10)
 
 
-def test_what_brokers_do_not_tell_is_unknown() -> None:
+def test_what_brokers_do_not_report_is_unknown() -> None:
     assert lag_of(None, None, None, None) == (None, None, None)
     assert lag_of(0, None, 49, 100) == (50, 500, 5)
     assert lag_of(0, 0, 49, 100, None) == (50, None, None)

@@ -99,7 +99,7 @@ async def test_the_quorum_is_described(admin: Admin, /) -> None:
 
 
 @run_with(with_admin, DESCRIBE_QUORUM=_quorum)
-async def test_old_brokers_tell_less_of_the_quorum(admin: Admin, simulation: ClientSimulation, /) -> None:
+async def test_old_brokers_report_less_of_the_quorum(admin: Admin, simulation: ClientSimulation, /) -> None:
     simulation.brokers.brokers[1].versions[ApiKey.DESCRIBE_QUORUM] = (0, 0)
     quorum = await admin.cluster.describe_quorum()
     assert quorum.voters == (QuorumReplica(1, ZERO_UUID, 91, -1, -1),)

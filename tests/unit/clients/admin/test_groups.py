@@ -65,7 +65,7 @@ def test_groups_of_all_brokers_are_listed() -> None:
 
 
 @run_with(lambda test: with_groups(test, LIST_GROUPS=lambda request: listed(request, "g")))
-async def test_old_broker_tells_neither_state_nor_type(admin: GroupAdmin, simulation: ClientSimulation, /) -> None:
+async def test_old_broker_reports_neither_state_nor_type(admin: GroupAdmin, simulation: ClientSimulation, /) -> None:
     limit(simulation, ApiKey.LIST_GROUPS, 2)
     assert await admin.list() == [GroupListing("g", "consumer", "", "")]
 

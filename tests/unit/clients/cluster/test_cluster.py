@@ -64,7 +64,7 @@ async def test_invalidated_topic_is_looked_up_again(simulation: ClientSimulation
 
 
 @run_with(simulate)
-async def test_unknown_topic_and_partition_are_told_with_kafkas_code(simulation: ClientSimulation, /) -> None:
+async def test_unknown_topic_and_partition_are_reported_with_kafkas_code(simulation: ClientSimulation, /) -> None:
     simulation.brokers.create_topic("t")
     async with simulation.connect() as cluster:
         for wanted in (TopicPartition("nope", 0), TopicPartition("t", 7)):
@@ -74,7 +74,7 @@ async def test_unknown_topic_and_partition_are_told_with_kafkas_code(simulation:
 
 
 @run_with(simulate)
-async def test_partition_without_leader_is_told(simulation: ClientSimulation, /) -> None:
+async def test_partition_without_leader_is_reported(simulation: ClientSimulation, /) -> None:
     (partition,) = simulation.brokers.create_topic("t")
     partition.leader = -1
     async with simulation.connect() as cluster:
@@ -132,7 +132,7 @@ async def test_topic_lookup_waits_for_a_broker_until_its_time_is_over(simulation
 
 
 @run_with(simulate, node_ids=(1, 2))
-async def test_refused_user_is_told_at_once_and_tried_at_one_broker_only(simulation: ClientSimulation, /) -> None:
+async def test_refused_user_is_reported_at_once_and_tried_at_one_broker_only(simulation: ClientSimulation, /) -> None:
     simulation.brokers.create_topic("t")
     async with simulation.connect(simulation.refusing_user()) as cluster:
         with pytest.raises(SaslAuthenticationError):

@@ -375,7 +375,9 @@ async def test_tls_ends_in_order_unless_a_request_is_under_way(in_flight: bool, 
 
 
 @run_with(with_broker)
-async def test_answer_in_tls_is_told(broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]], /) -> None:
+async def test_answer_in_tls_is_reported(
+    broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]], /
+) -> None:
     def alert(_: ReceivedRequest) -> Any:
         next(iter(broker.connections)).transport.write(bytes.fromhex("15030300020250"))
         return NO_ANSWER
@@ -457,7 +459,7 @@ async def test_requests_wait_for_a_full_socket_and_keep_their_order(
 
 
 @run_with(with_broker)
-async def test_refused_version_request_is_told(
+async def test_refused_version_request_is_reported(
     broker: ScriptedBroker, connect: Callable[[], Awaitable[Connection]], /
 ) -> None:
     broker.answers[ApiKey.API_VERSIONS] = lambda request: request.types.message(

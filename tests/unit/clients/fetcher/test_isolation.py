@@ -67,7 +67,7 @@ def test_incomplete_batch_at_the_end_is_left_out() -> None:
     assert seen(data(0, 2) + data(2, 2)[:-1], 0, None) == [0, 1]
 
 
-def test_wrong_checksum_is_told() -> None:
+def test_wrong_checksum_is_reported() -> None:
     broken = bytearray(data(0, 2))
     broken[-1] ^= 1
     with pytest.raises(CorruptBatchError, match="checksum"):

@@ -135,7 +135,7 @@ async def test_lost_batch_spoils_the_transaction_and_the_next_one_is_clean(
 
 @both_versions
 @run_with(lambda test, version: run(test, version=version))
-async def test_block_that_fails_is_aborted_and_its_error_is_told(
+async def test_block_that_fails_is_aborted_and_its_error_is_reported(
     coordinator: MemoryTransactions, cluster: Cluster, /
 ) -> None:
     async def fail(producer: Producer) -> None:

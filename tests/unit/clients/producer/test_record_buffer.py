@@ -55,7 +55,7 @@ async def test_what_is_delivered_makes_room() -> None:
 
 
 @run_with(real_time)
-async def test_failing_all_tells_everybody_and_forgets() -> None:
+async def test_failing_all_notifies_everybody_and_forgets() -> None:
     buffer = new_buffer()
     deliveries = [buffer.append(TopicPartition("orders", index), RECORD, 10, 0)[0] for index in range(3)]
     buffer.fail_all(OSError("gone"))

@@ -73,7 +73,7 @@ async def test_offsets_count_once_the_transaction_is_committed(
 
 
 @run_with(run, version=1)
-async def test_partitions_are_told_to_coordinators_that_do_not_add_them(
+async def test_partitions_are_reported_to_coordinators_that_do_not_add_them(
     coordinator: MemoryTransactions, transactions: TransactionManager, /
 ) -> None:
     await transactions.init()
@@ -108,7 +108,7 @@ async def test_partitions_are_added_by_brokers_in_version_2(
 
 @both_versions
 @run_with(lambda test, version: run(test, version=version))
-async def test_empty_transactions_are_not_told_to_anybody(
+async def test_empty_transactions_are_not_reported_to_anybody(
     coordinator: MemoryTransactions, transactions: TransactionManager, /
 ) -> None:
     await transactions.init()
@@ -323,7 +323,7 @@ async def test_init_that_is_refused_for_good_is_fatal(
 
 
 @run_with(run, version=1)
-async def test_coordinator_without_epochs_to_give_is_told_clearly(
+async def test_coordinator_without_epochs_to_give_is_reported_clearly(
     coordinator: MemoryTransactions, transactions: TransactionManager, /
 ) -> None:
     for broker in coordinator.cluster.brokers.values():
@@ -335,7 +335,7 @@ async def test_coordinator_without_epochs_to_give_is_told_clearly(
 
 
 @run_with(run)
-async def test_broker_without_transactions_is_told_clearly(
+async def test_broker_without_transactions_is_reported_clearly(
     coordinator: MemoryTransactions, transactions: TransactionManager, /
 ) -> None:
     for broker in coordinator.cluster.brokers.values():

@@ -39,7 +39,7 @@ def test_entries_are_read_as_java_reads_them(text: str, options: dict[str, str])
         ("Module required password=4s3cret;", "from character 26 on"),
     ],
 )
-def test_mistakes_are_told_without_the_secret(text: str, complaint: str) -> None:
+def test_mistakes_are_reported_without_the_secret(text: str, complaint: str) -> None:
     with pytest.raises(ConfigError, match=complaint) as caught:
         parse_jaas(text)
     assert "s3cret" not in str(caught.value)

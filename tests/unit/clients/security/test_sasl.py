@@ -78,7 +78,7 @@ async def test_older_brokers_carry_tokens_in_older_requests(
 
 @pytest.mark.parametrize("mechanism", MECHANISMS)
 @run_with(lambda test: with_broker(test, SaslScript("pencil")))
-async def test_wrong_password_is_told_in_the_words_of_the_broker_and_without_the_password(
+async def test_wrong_password_is_reported_in_the_words_of_the_broker_and_without_the_password(
     broker: ScriptedBroker, connect: Connect, /, mechanism: str
 ) -> None:
     with pytest.raises(SaslAuthenticationError) as caught:
@@ -89,7 +89,7 @@ async def test_wrong_password_is_told_in_the_words_of_the_broker_and_without_the
 
 
 @run_with(lambda test: with_broker(test, SaslScript("pencil", ("GSSAPI", "PLAIN"))))
-async def test_broker_without_the_mechanism_tells_which_it_has(broker: ScriptedBroker, connect: Connect, /) -> None:
+async def test_broker_without_the_mechanism_reports_which_it_has(broker: ScriptedBroker, connect: Connect, /) -> None:
     reported = "server:9 does not offer the SASL mechanism SCRAM-SHA-512, it offers GSSAPI, PLAIN"
     with pytest.raises(SaslAuthenticationError, match=reported):
         await connect("SCRAM-SHA-512")
@@ -104,7 +104,7 @@ async def test_broker_without_the_mechanism_tells_which_it_has(broker: ScriptedB
     ],
 )
 @run_with(with_broker, None)
-async def test_refused_handshake_is_told(
+async def test_refused_handshake_is_reported(
     broker: ScriptedBroker, connect: Connect, /, code: ErrorCode, complaint: str
 ) -> None:
     def refuse(request: ReceivedRequest) -> Any:
@@ -117,14 +117,14 @@ async def test_refused_handshake_is_told(
 
 @pytest.mark.parametrize("missing", [ApiKey.SASL_HANDSHAKE, ApiKey.SASL_AUTHENTICATE])
 @run_with(with_broker, None)
-async def test_broker_without_sasl_is_told(broker: ScriptedBroker, connect: Connect, /, missing: ApiKey) -> None:
+async def test_broker_without_sasl_is_reported(broker: ScriptedBroker, connect: Connect, /, missing: ApiKey) -> None:
     del broker.versions[missing]
     with pytest.raises(SaslAuthenticationError, match=r"server:9 does not support SASL: set security.protocol"):
         await connect()
 
 
 @run_with(with_broker, None)
-async def test_broker_that_wants_bare_tokens_is_told_to_be_old(broker: ScriptedBroker, connect: Connect, /) -> None:
+async def test_broker_that_wants_bare_tokens_is_reported_as_old(broker: ScriptedBroker, connect: Connect, /) -> None:
     broker.versions[ApiKey.SASL_HANDSHAKE] = (0, 0)
     with pytest.raises(SaslAuthenticationError, match=r"older than Kafka 1.0"):
         await connect()
@@ -140,7 +140,7 @@ async def test_broker_that_does_not_know_the_password_is_not_trusted(
 
 
 @run_with(lambda test: with_broker(test, SaslScript("pencil")))
-async def test_error_without_words_is_told_by_its_code(broker: ScriptedBroker, connect: Connect, /) -> None:
+async def test_error_without_words_is_reported_by_its_code(broker: ScriptedBroker, connect: Connect, /) -> None:
     def refuse(request: ReceivedRequest) -> Any:
         code = ErrorCode.illegal_sasl_state
         return request.types.message(error_code=code, error_message=None, auth_bytes=b"", session_lifetime=0)

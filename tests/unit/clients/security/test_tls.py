@@ -101,14 +101,14 @@ def test_without_a_truststore_the_certificates_of_the_machine_decide(world: Worl
     assert isinstance(reported, TlsAuthenticationError)
 
 
-def test_unknown_authority_is_told(world: World, tmp_path: Path) -> None:
+def test_unknown_authority_is_reported(world: World, tmp_path: Path) -> None:
     stranger = Authority(tmp_path, "stranger")
     reported = failure(tls_context(trusting(stranger)), serving(world.server))
     assert isinstance(reported, TlsAuthenticationError)
     assert "not signed by an authority in ssl.ca.location or ssl.truststore.location" in str(reported)
 
 
-def test_wrong_host_name_is_told_unless_it_does_not_matter(world: World) -> None:
+def test_wrong_host_name_is_reported_unless_it_does_not_matter(world: World) -> None:
     settings = trusting(world.authority)
     for host in ("elsewhere.example", "127.0.0.2"):
         reported = failure(tls_context(settings), serving(world.server), host)
@@ -124,7 +124,7 @@ def test_an_authority_matters_even_where_the_host_name_does_not(world: World, tm
     assert "not signed by an authority" in str(failure(tls_context(lenient), serving(world.server)))
 
 
-def test_expired_certificate_is_told(world: World) -> None:
+def test_expired_certificate_is_reported(world: World) -> None:
     old = world.authority.issue("old", expired=True)
     reported = failure(tls_context(trusting(world.authority)), serving(old))
     assert isinstance(reported, TlsAuthenticationError)
@@ -139,7 +139,7 @@ def test_client_shows_its_certificate(world: World) -> None:
 
 
 @pytest.mark.parametrize("version", [ssl.TLSVersion.TLSv1_2, ssl.TLSVersion.TLSv1_3])
-def test_missing_certificate_of_the_client_is_told(world: World, version: ssl.TLSVersion) -> None:
+def test_missing_certificate_of_the_client_is_reported(world: World, version: ssl.TLSVersion) -> None:
     server = serving(world.server, clients_of=world.authority)
     settings = TlsSettings(trusting(world.authority).trusted_file, max_version=version)
     reported = failure(tls_context(settings), server)
@@ -147,7 +147,7 @@ def test_missing_certificate_of_the_client_is_told(world: World, version: ssl.TL
     assert "set ssl.keystore.location" in str(reported)
 
 
-def test_certificate_of_the_client_that_the_server_does_not_trust_is_told(world: World, tmp_path: Path) -> None:
+def test_certificate_of_the_client_that_the_server_does_not_trust_is_reported(world: World, tmp_path: Path) -> None:
     server = serving(world.server, clients_of=world.authority)
     pair = Authority(tmp_path, "stranger").issue("client")
     own, key = PemFile("ssl.certificate.location", str(pair.certificate)), PemFile("ssl.key.location", str(pair.key))
@@ -214,7 +214,7 @@ def test_mistakes_in_texts_name_the_property_and_show_no_key(world: World) -> No
         assert "/proc" not in str(caught.value)
 
 
-def test_files_that_are_missing_or_hold_something_else_are_told(world: World, tmp_path: Path) -> None:
+def test_files_that_are_missing_or_hold_something_else_are_reported(world: World, tmp_path: Path) -> None:
     nonsense = tmp_path / "nonsense.pem"
     nonsense.write_text("no certificate")
     missing, garbled = str(tmp_path / "missing.pem"), str(nonsense)
@@ -237,7 +237,7 @@ def test_files_that_are_missing_or_hold_something_else_are_told(world: World, tm
             tls_context(TlsSettings(certificate_file=own, key_file=PemFile("ssl.key.location", key)))
 
 
-def test_a_peer_without_tls_is_told(world: World) -> None:
+def test_a_peer_without_tls_is_reported(world: World) -> None:
     to_client = ssl.MemoryBIO()
     near = tls_context(trusting(world.authority)).wrap_bio(to_client, ssl.MemoryBIO(), server_hostname="localhost")
     with pytest.raises(ssl.SSLWantReadError):

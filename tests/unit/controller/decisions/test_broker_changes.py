@@ -63,7 +63,7 @@ def test_another_incarnation_is_not_fenced(broker_id: int, epoch: int) -> None:
     assert (outcome.result, outcome.records) == (False, [])
 
 
-def test_fencing_tells_that_it_did() -> None:
+def test_fencing_reports_that_it_did() -> None:
     outcome = fence_broker(three(), DEFAULT_RULES, 1, broker_epoch=1)
     assert outcome.result
     assert applied(three(), outcome.records).cluster.brokers[1].fenced

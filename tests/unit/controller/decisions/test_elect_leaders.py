@@ -63,7 +63,7 @@ def test_no_replica_is_left_to_lead() -> None:
     assert elect(image, ElectionType.UNCLEAN, [("t", 0)])[1] == {("t", 0): ErrorCode.eligible_leaders_not_available}
 
 
-def test_all_partitions_tells_only_what_was_tried() -> None:
+def test_all_partitions_reports_only_what_was_tried() -> None:
     _, found = elect(some(), ElectionType.PREFERRED, None)
     assert set(found) == {("t", 0), ("t", 2), ("t", 3)}
 

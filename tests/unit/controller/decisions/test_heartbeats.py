@@ -172,7 +172,7 @@ def test_cordoned_dirs_are_taken_over_where_the_metadata_has_room_for_them() -> 
 
 
 @pytest.mark.parametrize(("broker_id", "epoch"), [(1, 2), (9, 1)])
-def test_a_stale_incarnation_is_told_so(broker_id: int, epoch: int) -> None:
+def test_a_stale_incarnation_is_notified(broker_id: int, epoch: int) -> None:
     heartbeat = BrokerHeartbeat(broker_id=broker_id, broker_epoch=epoch, metadata_offset=0)
     with pytest.raises(OperationError) as caught:
         decide_heartbeat(cluster(1), DEFAULT_RULES, BrokerSessions(9000), heartbeat)

@@ -170,7 +170,7 @@ def test_what_cannot_be_made(wanted: WantedTopic, code: ErrorCode, message: str)
     assert refused(cluster(1), wanted) == (code, message)
 
 
-def test_a_bad_setting_is_told_in_kafkas_words() -> None:
+def test_a_bad_setting_is_reported_in_kafkas_words() -> None:
     code, message = refused(cluster(1), WantedTopic("t", configs={"retention.ms": "x"}))
     assert code is ErrorCode.invalid_config
     assert message is not None

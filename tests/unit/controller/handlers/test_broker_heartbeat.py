@@ -66,7 +66,7 @@ async def test_an_offset_that_is_not_in_the_metadata_log_is_refused_and_changes_
 
 
 @run_with(run_controllers)
-async def test_another_incarnation_is_told_so(cluster: SimControllers, /) -> None:
+async def test_another_incarnation_is_notified(cluster: SimControllers, /) -> None:
     node, broker = await cluster.active(), WireBroker(cluster)
     await broker.serve(node)
     reply = await broker.heartbeat(node, broker_epoch=broker.epoch + 5)
@@ -75,6 +75,6 @@ async def test_another_incarnation_is_told_so(cluster: SimControllers, /) -> Non
 
 
 @run_with(run_controllers, 3)
-async def test_only_the_active_controller_hears(cluster: SimControllers, /) -> None:
+async def test_only_the_active_controller_is_notified(cluster: SimControllers, /) -> None:
     reply = await WireBroker(cluster).heartbeat(await cluster.passive())
     assert reply.error_code is ErrorCode.not_controller

@@ -32,7 +32,7 @@ def test_every_version_creates(node: SimNode, version: int) -> None:
     assert node.produce("t", b"", partition=1).error_code != ErrorCode.unknown_topic_or_partition
 
 
-def test_the_answer_tells_id_counts_and_configs(node: SimNode) -> None:
+def test_the_answer_reports_id_counts_and_configs(node: SimNode) -> None:
     (created,) = create(node, topic("t", 3, configs={"retention.ms": "5"}))
     assert created.topic_id == node.context.image.topics.by_name["t"].topic_id
     assert (created.num_partitions, created.replication_factor) == (3, 1)

@@ -55,7 +55,7 @@ def test_the_words_are_kafkas(node: SimNode) -> None:
     assert topic.partition_result[0].error_message == "Leader election not needed for topic partition."
 
 
-def test_all_partitions_tell_only_what_was_tried(node: SimNode) -> None:
+def test_all_partitions_report_only_what_was_tried(node: SimNode) -> None:
     node.create_topic("t", 2)
     node.create_topic("u")
     without_leader(node, "t")

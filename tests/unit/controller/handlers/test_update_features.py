@@ -44,7 +44,7 @@ def test_one_bad_change_refuses_all(node: SimNode) -> None:
     assert node.context.image.features.levels["transaction.version"] == 2
 
 
-def test_old_versions_tell_the_error_per_feature(node: SimNode) -> None:
+def test_old_versions_report_the_error_per_feature(node: SimNode) -> None:
     answer = update(node, ("group.version", 9, 1), version=1)
     assert [each.error_code for each in answer.results] == [ErrorCode.invalid_update_version]
 

@@ -111,7 +111,7 @@ def test_endpoints_of_other_leaders_are_passed_over() -> None:
     assert len(read_fetched(memoryview(response(node_endpoints=endpoints)), 0).topics) == 1
 
 
-def test_an_error_of_the_whole_answer_is_told() -> None:
+def test_an_error_of_the_whole_answer_is_reported() -> None:
     data = response(error_code=ErrorCode.invalid_fetch_session_epoch, session_id=0, responses=[])
     assert read_fetched(memoryview(data), 0) == (ErrorCode.invalid_fetch_session_epoch.value, 0, [])
 

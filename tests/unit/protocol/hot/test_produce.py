@@ -68,7 +68,7 @@ def test_tagged_fields_are_skipped_at_every_level() -> None:
     assert topic.partitions == [ProducePartition(4, memoryview(b"abc"))]
 
 
-def test_null_records_are_told_apart_from_empty_ones() -> None:
+def test_null_records_are_distinguished_from_empty_ones() -> None:
     body = b"\0" + HEAD + b"\2" + b"\2t" + b"\3" + b"\0\0\0\0\0\0" + b"\0\0\0\1\1\0" + b"\0\0"
     (topic,) = read_produce_request(9, memoryview(body), 0).topics
     assert topic.partitions == [ProducePartition(0, None), ProducePartition(1, memoryview(b""))]

@@ -106,7 +106,7 @@ def test_a_batch_with_a_wrong_checksum_ends_the_log() -> None:
     assert _open(fs, settings=MetadataLogSettings()).end_offset == 1
 
 
-def test_damage_in_a_sealed_segment_is_told() -> None:
+def test_damage_in_a_sealed_segment_is_reported() -> None:
     fs = _disk()
     log = _open(fs)
     for number in range(12):

@@ -127,7 +127,7 @@ async def test_an_answer_waits_until_the_vote_is_on_disk(bench: Bench, /) -> Non
 
 
 @run_with(run)
-async def test_an_append_is_told_at_once_and_its_sync_later(bench: Bench, /) -> None:
+async def test_an_append_is_reported_at_once_and_its_sync_later(bench: Bench, /) -> None:
     control = AppendControl(1, 0, (LeaderChange(1, (1,), (1,)),))
     events = await bench.play([control])
     assert events == [TimePassed(), LogAppended(1), LogFlushed(1)]

@@ -69,7 +69,7 @@ def test_epochs_end_where_the_next_begins() -> None:
     assert log.last_epoch == 3
 
 
-def test_control_records_are_told_and_found_again() -> None:
+def test_control_records_are_reported_and_found_again() -> None:
     fs = formatted_disk(())
     log = _open(fs)
     records = (LeaderChange(1, (1,), (1,)), KRaftVersionChange(1), VotersChange(VOTERS))

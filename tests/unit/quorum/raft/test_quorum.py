@@ -118,7 +118,7 @@ async def test_an_idle_leader_writes_records_that_say_nothing(quorum: RaftQuorum
     assert quorum.next_offset == before + 2
 
 
-def test_a_contradiction_kills_the_quorum_and_tells_its_owner() -> None:
+def test_a_contradiction_kills_the_quorum_and_notifies_its_owner() -> None:
     fs = formatted_disk()
 
     async def main(quorum: RaftQuorum) -> None:
@@ -235,7 +235,7 @@ async def test_requests_are_answered_over_the_wire_and_asked_directly(quorum: Ra
 
 
 @run_with(lambda test: run_node(formatted_disk(), test))
-async def test_leadership_is_told_once_it_is_of_use(runtime: Runtime, /) -> None:
+async def test_leadership_is_reported_once_it_is_of_use(runtime: Runtime, /) -> None:
     reported: list[object] = []
     quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
     quorum.on_leadership(lambda epoch: reported.append((epoch, quorum.image.is_empty)), lambda: reported.append("over"))
@@ -304,7 +304,7 @@ def test_a_lone_voter_starts_and_stops_in_no_time() -> None:
 
 
 @run_with(lambda test: run_node(formatted_disk(), test))
-async def test_the_leader_is_told_with_its_endpoints(runtime: Runtime, /) -> None:
+async def test_the_leader_is_reported_with_its_endpoints(runtime: Runtime, /) -> None:
     reported: list[QuorumLeader] = []
     quorum = await RaftQuorum.open(runtime, DIRECTORY, 1, ALONE)
     quorum.on_leader_change(reported.append)

@@ -146,7 +146,7 @@ def test_a_snapshot_comes_after_enough_time() -> None:
     assert [name for name in fs.listdir(f"{DIRECTORY}/__cluster_metadata-0") if name.endswith("-0000000001.checkpoint")]
 
 
-def test_a_failed_write_kills_the_quorum_and_tells_everybody(caplog: pytest.LogCaptureFixture) -> None:
+def test_a_failed_write_kills_the_quorum_and_notifies_everybody(caplog: pytest.LogCaptureFixture) -> None:
     fs = FaultyFileSystem(formatted_disk())
     reported: list[Exception] = []
 

@@ -38,7 +38,7 @@ class WatchedReplica:
         self.watch.update()
 
 
-def test_changes_of_the_leader_are_told_once() -> None:
+def test_changes_of_the_leader_are_reported_once() -> None:
     replica = WatchedReplica()
     reported: list[QuorumLeader] = []
     unsubscribe = replica.watch.subscribe(reported.append)
@@ -90,7 +90,7 @@ def test_a_leader_has_caught_up_when_it_is_active() -> None:
 
 
 @run_with(real_time)
-async def test_those_who_wait_are_told_of_success_and_failure() -> None:
+async def test_those_who_wait_are_notified_of_success_and_failure() -> None:
     replica = WatchedReplica()
     first, gone = replica.watch.when_caught_up(), replica.watch.when_caught_up()
     gone.cancel()

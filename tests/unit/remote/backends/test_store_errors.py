@@ -27,7 +27,7 @@ def test_only_a_missing_key_is_missing() -> None:
     assert not is_missing_key(GenericError("NoSuchKey"))
 
 
-def test_an_upload_that_is_gone_is_told_from_other_errors() -> None:
+def test_an_upload_that_is_gone_is_reported_from_other_errors() -> None:
     assert is_missing_upload(FileNotFoundError("404: <Error><Code>NoSuchUpload</Code></Error>"))
     assert not is_missing_upload(FileNotFoundError("404: <Error><Code>NoSuchKey</Code></Error>"))
     assert not is_missing_upload(OSError(5, "Input/output error"))

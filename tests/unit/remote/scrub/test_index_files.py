@@ -224,7 +224,7 @@ def test_stops_of_a_broker_leave_times_without_offsets() -> None:
     assert follow(lambda report: OffsetIndexFollower(b"", START, report, data)) == []
 
 
-def test_many_stops_of_a_broker_that_is_told_little_leave_times_without_offsets() -> None:
+def test_many_stops_of_a_broker_that_receives_little_leave_times_without_offsets() -> None:
     log = batches(0, 30, records_each=1, value=b"x" * 1_000)
     assert follow(lambda report: OffsetIndexFollower(b"", 0, report, time_index(log)), log) == []
 

@@ -118,7 +118,7 @@ def test_the_temporary_file_of_a_known_segment_is_no_fault() -> None:
     assert check(tier).faults == []
 
 
-def test_a_store_that_fails_is_told_as_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_is_reported_as_it_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     tier = two_segments()
     for error, kind in (
         (RemoteBackendError("slow down"), TierFaultKind.UNREADABLE),

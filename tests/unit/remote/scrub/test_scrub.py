@@ -110,7 +110,7 @@ def on_disk(directory: Path, tier: PlantedTier) -> LocalTieredStorage:
     return LocalTieredStorage(OsFileSystem(), str(directory / ROOT_NAME))
 
 
-def test_of_a_lost_log_on_a_disk_only_the_log_is_told(tmp_path: Path) -> None:
+def test_of_a_lost_log_on_a_disk_only_the_log_is_reported(tmp_path: Path) -> None:
     tier = two_segments()
     tier.remove(tier.segments[0], None)
     (fault,) = scrub_partition(on_disk(tmp_path, tier), ORDERS, tier.segments)
@@ -152,7 +152,7 @@ def test_a_segment_before_of_another_history_says_nothing_of_transactions() -> N
     assert kinds(scrub_partition(tier.storage, ORDERS, tier.segments)) == []
 
 
-def test_a_snapshot_that_cannot_be_read_is_told_once() -> None:
+def test_a_snapshot_that_cannot_be_read_is_reported_once() -> None:
     tier = spanning_abort(AbortedTransaction(PRODUCER_ID, 10, 12, 13), AbortedTransaction(PRODUCER_ID, 13, 15, 16))
     tier.put(tier.segments[0], IndexType.PRODUCER_SNAPSHOT, b"garbage")
     (fault,) = scrub_partition(tier.storage, ORDERS, tier.segments)
@@ -180,7 +180,7 @@ def test_older_epochs_of_a_checkpoint_are_compared_with_those_of_other_segments(
     assert fault.detail.startswith(".leader_epoch_checkpoint: it says 0 from 0, 1 from 11, 4 from 20, that of")
 
 
-def test_the_newest_checkpoint_is_told_if_all_others_contradict_it() -> None:
+def test_the_newest_checkpoint_is_reported_if_all_others_contradict_it() -> None:
     tier = three_epochs()
     tier.add(batches(30, 2, epoch=4), [(0, 0), (1, 10), (4, 20)])
     tier.put(tier.segments[3], IndexType.LEADER_EPOCH, b"0\n3\n2 0\n3 10\n4 20\n")

@@ -102,7 +102,7 @@ def test_a_missing_object_is_found(part: IndexType | None) -> None:
     assert faults_of(tier, tier.segments[1]) == [(TierFaultKind.MISSING_OBJECT, f"{suffix}: is not there")]
 
 
-def test_a_store_that_fails_is_told_as_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_a_store_that_fails_is_reported_as_unreadable(monkeypatch: pytest.MonkeyPatch) -> None:
     tier = two_segments()
 
     def fail(*_: object) -> bytes:

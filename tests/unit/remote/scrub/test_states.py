@@ -70,7 +70,7 @@ def test_segments_of_a_topic_that_is_gone_are_abandoned() -> None:
     assert kinds(history, now_ms=LATER_MS - 1, topic_ids=set()) == []
 
 
-def test_what_the_history_refused_is_told() -> None:
+def test_what_the_history_refused_is_reported() -> None:
     history, segment = started()
     history.apply(update(segment, RemoteLogSegmentState.DELETE_SEGMENT_FINISHED))
     assert kinds(history, now_ms=0) == [TierFaultKind.ILLEGAL_STATE]

@@ -79,7 +79,7 @@ def test_a_new_epoch_sends_members_to_join_again_in_time() -> None:
     assert "old" not in made.group.data.members
 
 
-def test_leaving_tells_of_every_member() -> None:
+def test_leaving_reports_every_member() -> None:
     made = core()
     join(made, "1", "", instance_id="i")
     made.step(Leave(reply="2", members=(MemberIdentity("", "i"), MemberIdentity("who"), MemberIdentity("modern"))))

@@ -25,7 +25,7 @@ def test_assignments_come_back_in_every_version(version: int) -> None:
     assert decode_assignment_untrusted(b"", catalog) == {}
 
 
-def test_subscriptions_tell_topics_and_what_is_owned() -> None:
+def test_subscriptions_report_topics_and_what_is_owned() -> None:
     read = decode_subscription_untrusted(subscription("t", owned={"t": [1], "gone": [0]}))
     assert (read.version, read.topics) == (1, ("t",))
     assert read.owned_in(catalog_of(t=2)) == {T: {1}}

@@ -26,7 +26,7 @@ def test_a_member_that_moves_remembers_its_epoch() -> None:
     assert not ConsumerMember("m", current=moved).is_reconciled_to(6)
 
 
-def test_what_is_not_told_may_be_more_than_was_assigned() -> None:
+def test_what_is_not_reported_may_be_more_than_was_assigned() -> None:
     assigned = {T: {0: 1, 2: 1}}
     assert numbers_of(assigned) == {T: {0, 2}}
     assert is_subset({T: frozenset({2})}, assigned)

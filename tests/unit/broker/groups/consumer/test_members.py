@@ -37,7 +37,7 @@ def test_a_second_member_gets_what_the_first_gave_up() -> None:
     assert core.group.state is ConsumerGroupState.STABLE
 
 
-def test_an_answer_that_got_lost_is_told_again() -> None:
+def test_an_answer_that_got_lost_is_reported_again() -> None:
     core = ConsumerCore()
     core.beat("a", 0)
     core.beat("b", 0)

@@ -5,7 +5,7 @@ from __future__ import annotations
 from crabka.broker.groups.consumer.messages import ConsumerHeartbeat
 
 
-def test_a_report_is_full_if_it_tells_everything() -> None:
+def test_a_report_is_full_if_it_reports_everything() -> None:
     def report(**fields: object) -> ConsumerHeartbeat:
         return ConsumerHeartbeat(reply=1, member_id="m", **{"member_epoch": 2, **fields})  # type: ignore[arg-type]
 

@@ -48,7 +48,7 @@ def test_without_members_anybody_may_commit() -> None:
     assert core.group.offset_checks.commit("", -1, 2).error_of("t", 0) is ErrorCode.none
 
 
-def test_offsets_are_told_to_members_that_are_up_to_date() -> None:
+def test_offsets_are_reported_to_members_that_are_up_to_date() -> None:
     core = ConsumerCore()
     epoch = core.beat("a", 0).member_epoch
     core.group.offset_checks.fetch(None, -1)

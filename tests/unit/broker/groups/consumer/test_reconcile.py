@@ -30,7 +30,7 @@ def test_what_others_have_is_waited_for_in_the_new_epoch() -> None:
 
 
 @pytest.mark.parametrize("owned", [None, {T: frozenset({0, 1})}])
-def test_the_epoch_stays_until_the_member_told_what_it_gave_up(owned: dict[object, frozenset[int]] | None) -> None:
+def test_the_epoch_stays_until_the_member_reported_what_it_gave_up(owned: dict[object, frozenset[int]] | None) -> None:
     before = CurrentAssignment(4, assigned={T: {0: 4, 1: 4}})
     after = reconcile(before, goal(0), owned)  # type: ignore[arg-type] # the ids are right
     assert (after.state, after.epoch, after.assigned, after.revoking) == (UNREVOKED, 4, {T: {0: 4}}, {T: {1: 4}})

@@ -163,7 +163,7 @@ def test_members_that_report_live_on_however_long_it_takes(node: SimNode) -> Non
     assert described(node)[1] == []
 
 
-def test_a_move_is_told_to_all_who_wait(node: SimNode) -> None:
+def test_a_move_is_reported_to_all_who_wait(node: SimNode) -> None:
     epoch = beat(node, "a", 0).member_epoch
     held = hold(node)
     join, report = post_beat(node, "b", 0), post_beat(node, "a", epoch)
@@ -193,7 +193,7 @@ def test_an_empty_consumer_group_gives_way_when_that_is_replicated(node: SimNode
     assert group_states(node) == {"g": ("Stable", "classic")}
 
 
-def test_who_waits_for_a_group_to_give_way_hears_of_a_move(node: SimNode) -> None:
+def test_who_waits_for_a_group_to_give_way_is_notified_of_a_move(node: SimNode) -> None:
     beat(node, "a", 0)
     beat(node, "a", -1)
     held = hold(node)

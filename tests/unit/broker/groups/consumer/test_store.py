@@ -47,5 +47,5 @@ def test_a_group_whose_first_batch_fails_never_was() -> None:
         (ErrorCode.none, _FAILED),
     ],
 )
-def test_an_answer_that_was_not_stored_tells_why(result: object, failed: object) -> None:
+def test_an_answer_that_was_not_stored_reports_why(result: object, failed: object) -> None:
     assert failed_answer(Answer(1, result), _FAILED) == Answer(1, failed)  # type: ignore[arg-type]

@@ -82,7 +82,7 @@ def test_state_that_cannot_be_built_is_an_error() -> None:
             start(world, 2, 5)
 
 
-def test_missing_state_is_told() -> None:
+def test_missing_state_is_reported() -> None:
     with TierWorld() as world:
         fill(world)
         (segment,) = world.rlmm.list_remote_log_segments(world.topic_id_partition)

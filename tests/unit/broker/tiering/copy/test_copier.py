@@ -48,7 +48,7 @@ def ranges(count: int, first: int = 0) -> list[tuple[int, int]]:
 
 
 @run_with(in_scene)
-async def test_sealed_segments_are_copied_and_the_log_is_told(scene: TierScene, /) -> None:
+async def test_sealed_segments_are_copied_and_the_log_is_notified(scene: TierScene, /) -> None:
 
     broker = scene.broker()
     broker.fill(3)
@@ -371,7 +371,7 @@ async def test_the_quota_spreads_copies_over_time(scene: TierScene, /) -> None:
 
 
 @run_with(in_scene)
-async def test_the_lag_is_told_while_a_partition_is_led(scene: TierScene, /) -> None:
+async def test_the_lag_is_reported_while_a_partition_is_led(scene: TierScene, /) -> None:
 
     broker = scene.broker()
     broker.fill(3)
@@ -547,7 +547,7 @@ async def test_a_copy_that_ends_when_the_topic_has_left_the_tier_is_not_relied_o
 
 
 @run_with(in_scene)
-async def test_the_log_is_told_what_the_tier_holds_of_it(scene: TierScene, /) -> None:
+async def test_the_log_learns_what_the_tier_holds_of_it(scene: TierScene, /) -> None:
 
     first, second = scene.broker(1), scene.broker(2)
     first.fill(3)

@@ -26,13 +26,13 @@ class Sealed:
 THREE = [Sealed(0, 9), Sealed(10, 19), Sealed(20, 29)]
 
 
-def test_nothing_copied_is_told_as_minus_one() -> None:
+def test_nothing_copied_is_reported_as_minus_one() -> None:
     lineage = EpochLineage([(0, 0)], 30)
     assert highest_remote_offset(lineage, ListedSegments([])) == NOTHING_COPIED
     assert copied_offset(lineage, ListedSegments([]), 0) == NOTHING_COPIED
 
 
-def test_the_newest_epoch_in_the_tier_tells_how_much_is_copied() -> None:
+def test_the_newest_epoch_in_the_tier_reports_how_much_is_copied() -> None:
     lineage = EpochLineage([(0, 0), (3, 20), (4, 40)], 60)
     tier = ListedSegments([remote_segment(0, 19), remote_segment(20, 29, epochs=[(3, 20)])])
     assert copied_offset(lineage, tier, 0) == 29

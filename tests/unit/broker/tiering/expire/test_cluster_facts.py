@@ -92,7 +92,7 @@ def test_news_count_when_the_parts_of_the_broker_have_them(node: SimNode, monkey
     assert not node.run(main())
 
 
-def test_a_broker_that_lags_for_too_long_is_told_so() -> None:
+def test_a_broker_that_lags_for_too_long_is_notified() -> None:
     with pytest.raises(OperationError, match="lags behind"):
         catch_up(SimpleNamespace(settled_to=50), answer(101))
 

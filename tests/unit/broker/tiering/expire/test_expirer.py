@@ -286,7 +286,7 @@ async def test_followers_remove_nothing(scene: TierScene, /) -> None:
 
 
 @run_with(in_scene)
-async def test_size_and_number_of_segments_are_told(scene: TierScene, /) -> None:
+async def test_size_and_number_of_segments_are_reported(scene: TierScene, /) -> None:
 
     broker = scene.broker()
     broker.fill(3)

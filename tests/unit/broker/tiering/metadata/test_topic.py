@@ -33,7 +33,7 @@ def test_a_broker_looks_after_the_partitions_of_the_topic_that_it_leads() -> Non
         assert manager.status().ready == 3
 
 
-def test_it_hears_of_leaders_that_change() -> None:
+def test_it_is_notified_of_leaders_that_change() -> None:
     with tiered_node() as node:
         node.advance(10_000)
         host = host_of(node)
@@ -100,14 +100,14 @@ def test_the_address_is_that_of_the_listener_between_brokers_or_of_the_one_that_
     assert named._bootstrap() == "[::1]:2"
 
 
-def test_a_listener_that_is_not_there_is_told() -> None:
+def test_a_listener_that_is_not_there_is_reported() -> None:
     host = lone_host({"remote.log.metadata.manager.listener.name": "NOWHERE"})
     with pytest.raises(ConfigError, match="NOWHERE"):
         VirtualTimeLoop().run(host.start())
     VirtualTimeLoop().run(host.stop())
 
 
-def test_wrong_settings_of_the_topic_are_told_at_the_start() -> None:
+def test_wrong_settings_of_the_topic_are_reported_at_the_start() -> None:
     assert "rlmm.config.remote.log.metadata.topic.num.partitions" in TIER_SETTINGS
     with pytest.raises(ConfigError):
         lone_host({"rlmm.config.remote.log.metadata.topic.num.partitions": "0"})

@@ -56,7 +56,7 @@ def test_a_marker_that_is_still_on_the_disk_is_found() -> None:
         assert found(world, 0, 2) == [(8, 1), (7, 0)]
 
 
-def test_what_is_in_the_tier_and_on_the_disk_is_told_once() -> None:
+def test_what_is_in_the_tier_and_on_the_disk_is_reported_once() -> None:
     with TierWorld() as world:
         txn = Transactions(world)
         txn.write(7)

@@ -34,7 +34,7 @@ def test_a_reader_that_jumps_gets_nothing() -> None:
     assert [ahead.note(log_of(), offset, offset + 10) for offset in (0, 50, 20, 90)] == [0, 0, 0, 0]
 
 
-def test_readers_of_one_partition_are_told_apart() -> None:
+def test_readers_of_one_partition_are_distinguished() -> None:
     ahead, _ = ahead_of(ChunkWorld())
     for offset in (0, 1000):
         assert ahead.note(log_of(), offset, offset + 10) == 0

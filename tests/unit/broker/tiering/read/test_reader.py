@@ -62,7 +62,7 @@ def test_what_is_above_the_high_watermark_or_the_last_stable_offset_stays_out() 
         assert world.fetch_bytes(0, upper_offset=21) == everything[: 7 * batch_bytes]
 
 
-def test_aborted_transactions_of_other_segments_are_told() -> None:
+def test_aborted_transactions_of_other_segments_are_reported() -> None:
     with TierWorld() as world:
         txn = Transactions(world)
         txn.write(7)
@@ -135,7 +135,7 @@ def test_a_reader_in_order_finds_its_chunks_read_ahead() -> None:
         assert world.fetch_bytes(offset, max_bytes=900)
 
 
-def test_errors_of_the_store_are_told_and_counted(caplog: pytest.LogCaptureFixture) -> None:
+def test_errors_of_the_store_are_reported_and_counted(caplog: pytest.LogCaptureFixture) -> None:
     with TierWorld(storage=faulty) as world, caplog.at_level(logging.WARNING):
         everything = filled(world)
         assert isinstance(world.storage, FaultyStorageManager)
@@ -161,7 +161,7 @@ def test_an_error_behind_the_first_segment_only_ends_the_fetch() -> None:
         assert world.fetch_bytes(0) == everything[: segments_of(world)[0].segment_size_bytes]
 
 
-def test_segments_that_vanished_are_told_as_errors() -> None:
+def test_segments_that_vanished_are_reported_as_errors() -> None:
     with TierWorld() as world:
         filled(world)
         first = segments_of(world)[0]
@@ -175,7 +175,7 @@ def test_segments_that_vanished_are_told_as_errors() -> None:
         assert caught.value.retriable
 
 
-def test_metadata_that_is_not_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_that_is_not_loaded_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with TierWorld() as world:
         filled(world)
 

@@ -129,7 +129,7 @@ def test_nothing_later_is_nothing() -> None:
         assert search(world, NOW_MS + 3) is None
 
 
-def test_metadata_that_is_not_loaded_is_told(monkeypatch: pytest.MonkeyPatch) -> None:
+def test_metadata_that_is_not_loaded_is_reported(monkeypatch: pytest.MonkeyPatch) -> None:
     with TierWorld() as world:
         append(world.log, make_batch(3))
 

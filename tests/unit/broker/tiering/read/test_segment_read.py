@@ -117,7 +117,7 @@ def test_what_is_late_is_left_out() -> None:
         read(BytesSource(comes=10), OffsetIndex(0), 12)
 
 
-def test_a_segment_that_ends_within_a_batch_is_told() -> None:
+def test_a_segment_that_ends_within_a_batch_is_reported() -> None:
     with pytest.raises(RemoteBackendError, match="past the end"):
         read(BytesSource(LOG[:-1]), full_index(), 29)
 

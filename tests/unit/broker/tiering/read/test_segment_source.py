@@ -74,7 +74,7 @@ async def test_what_is_late_or_fails_cuts_the_read_short(world: ChunkWorld, /) -
 
 
 @run_with(run)
-async def test_a_failure_before_the_first_byte_is_told(world: ChunkWorld, /) -> None:
+async def test_a_failure_before_the_first_byte_is_reported(world: ChunkWorld, /) -> None:
     source = ChunkSource(world.cache, SEGMENT)
     world.storage.failure = RemoteBackendError("away")
     world.cache.get(SEGMENT, 1)

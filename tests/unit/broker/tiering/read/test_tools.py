@@ -69,7 +69,7 @@ def test_a_storage_that_has_no_file_is_downloaded_from() -> None:
         assert world.fetch_bytes(0) == everything
 
 
-def test_a_file_that_is_too_short_is_told() -> None:
+def test_a_file_that_is_too_short_is_reported() -> None:
     with TierWorld(storage=directory_tier) as world:
         filled(world)
         (directory,) = world.fs.listdir("/tier")

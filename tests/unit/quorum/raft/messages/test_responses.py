@@ -89,7 +89,7 @@ def test_the_oldest_version_keeps_the_error(key: ApiKey, response: Response) -> 
     assert over_the_wire(key, 0, response).error is response.error
 
 
-def test_a_wrong_cluster_is_told_for_the_whole_response() -> None:
+def test_a_wrong_cluster_is_reported_for_the_whole_response() -> None:
     response = VoteResponse(error=ErrorCode.inconsistent_cluster_id, leader=HINT)
     body = encode_raft_response(ApiKey.VOTE, 2, response)
     assert (body.error_code, body.topics) == (ErrorCode.inconsistent_cluster_id, ())
@@ -97,7 +97,7 @@ def test_a_wrong_cluster_is_told_for_the_whole_response() -> None:
 
 
 @pytest.mark.parametrize("key", [*RAFT_KEYS, ApiKey.UPDATE_RAFT_VOTER])
-def test_a_refusal_is_told_in_every_version(key: ApiKey) -> None:
+def test_a_refusal_is_reported_in_every_version(key: ApiKey) -> None:
     for version in range(SPECS[key].min_version, SPECS[key].max_version + 1):
         encode_response(encode_refusal(key, version, ErrorCode.invalid_request))
     newest = encode_refusal(key, SPECS[key].max_version, ErrorCode.invalid_request)
@@ -110,7 +110,7 @@ def test_a_follower_does_not_describe_the_quorum() -> None:
     assert (body.error_code, body.topics) == (ErrorCode.not_leader_or_follower, ())
 
 
-def test_the_endpoint_of_the_same_listener_is_told() -> None:
+def test_the_endpoint_of_the_same_listener_is_reported() -> None:
     hint = LeaderHint(5, 2, (VoterEndpoint("A", "a", 1), VoterEndpoint("B", "b", 2)))
     response = BeginQuorumEpochResponse(error=NONE, leader=hint)
     reported = {
@@ -120,7 +120,7 @@ def test_the_endpoint_of_the_same_listener_is_told() -> None:
     assert reported == {"A": "a", "B": "b", "C": "a"}
 
 
-def test_api_versions_tell_the_range_of_kraft_version() -> None:
+def test_api_versions_report_the_range_of_kraft_version() -> None:
     types = response_types(ApiKey.API_VERSIONS, 4)
 
     def body(*features: Any) -> Any:

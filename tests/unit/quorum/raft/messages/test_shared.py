@@ -52,6 +52,6 @@ def test_a_hint_holds_only_the_endpoint_of_the_leader() -> None:
     assert hint_of(-1, 5, nodes) == LeaderHint(5)
 
 
-def test_an_unknown_leader_has_no_endpoint_to_tell() -> None:
+def test_an_unknown_leader_has_no_endpoint_to_report() -> None:
     assert told_endpoint(LeaderHint(5), "A") is None
     assert told_endpoint(LeaderHint(5, 2), "A") is None
