@@ -3,11 +3,15 @@
 from __future__ import annotations
 
 import subprocess
+import time
 from pathlib import Path
 from types import TracebackType
 from typing import Self
 
 _FAULTS = Path("/sys/fs/ext4")
+# Files of a process that was killed are closed a moment after its end.
+_UNMOUNT_TRIES = 600
+_UNMOUNT_PAUSE_S = 0.1
 
 
 class LoopDiskError(Exception):
@@ -52,10 +56,22 @@ class LoopDisk:
 
     def mend(self) -> None:
         """Check it and mount it again, as after a repair. No process may have files open there."""
-        self.unmount()
+        self._unmount_for_good()
         # 1 says that errors were corrected.
         _run("fsck.ext4", "-y", str(self._image), good=(0, 1))
         self.mount()
+
+    def _unmount_for_good(self) -> None:
+        """Unmount when the last file is closed: a check beside a mount that lingers would change bytes under it."""
+        for _ in range(_UNMOUNT_TRIES):
+            try:
+                _run("umount", str(self.point))
+            except LoopDiskError as error:
+                busy = error
+                time.sleep(_UNMOUNT_PAUSE_S)
+            else:
+                return
+        raise busy
 
     def _fault(self) -> Path:
         device = _run("findmnt", "--noheadings", "--output", "SOURCE", str(self.point)).strip()
