@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import os
 import subprocess
 import time
 from pathlib import Path
@@ -10,6 +11,7 @@ from typing import Self
 
 _FAULTS = Path("/sys/fs/ext4")
 # Files of a process that was killed are closed a moment after its end.
+_MEND_TRIES = 5
 _UNMOUNT_TRIES = 600
 _UNMOUNT_PAUSE_S = 0.1
 
@@ -55,22 +57,33 @@ class LoopDisk:
         self._fault().write_text("1")
 
     def mend(self) -> None:
-        """Check it and mount it again, as after a repair. No process may have files open there."""
-        self._unmount_for_good()
-        # 1 says that errors were corrected.
-        _run("fsck.ext4", "-y", str(self._image), good=(0, 1))
-        self.mount()
+        """Check it and mount it again, as after a change of the cable. No process has files open there."""
+        for _ in range(_MEND_TRIES):
+            self._unmount_for_good()
+            # 1 says that errors were corrected.
+            _run("fsck.ext4", "-f", "-y", str(self._image), good=(0, 1))
+            self.mount()
+            # The kernel mounts a file system read-only for which it still knows of an error.
+            if os.access(self.point, os.W_OK):
+                return
+        raise LoopDiskError(f"{self.point} stays read-only")
 
     def _unmount_for_good(self) -> None:
-        """Unmount when the last file is closed: a check beside a mount that lingers would change bytes under it."""
+        """Unmount when the last file is closed, and wait until the device is gone.
+
+        A check beside them would change bytes under the mount, or under what the device has cached.
+        """
         for _ in range(_UNMOUNT_TRIES):
             try:
-                _run("umount", str(self.point))
+                if self.point.is_mount():
+                    _run("umount", str(self.point))
+                if not _run("losetup", "--associated", str(self._image)):
+                    return
             except LoopDiskError as error:
                 busy = error
-                time.sleep(_UNMOUNT_PAUSE_S)
             else:
-                return
+                busy = LoopDiskError(f"{self._image} is still a device")
+            time.sleep(_UNMOUNT_PAUSE_S)
         raise busy
 
     def _fault(self) -> Path:
