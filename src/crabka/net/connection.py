@@ -23,6 +23,7 @@ from crabka.net.outbox import Outbox
 from crabka.net.turns import BUSY_FREE_REQUESTS, CHECK_REQUESTS
 from crabka.ports import Payload
 from crabka.protocol.frames import FrameBuffer
+from crabka.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from crabka.net.server import Server
@@ -47,6 +48,7 @@ class ConnectionInfo:
     peer_port: int
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
+    principal: Principal = ANONYMOUS
 
     def __str__(self) -> str:
         return f"{self.peer_host}:{self.peer_port}"

@@ -1,7 +1,7 @@
 """Requests of clients that only the active controller can answer, sent on to it as they came (Envelope, KIP-590).
 
 The answer travels back as bytes: neither is decoded here, unless there is no answer and the client must get an error in
-the form of its request. Without an authorizer every client is the anonymous user.
+the form of its request.
 """
 
 from __future__ import annotations
@@ -14,6 +14,7 @@ from crabka.clients.errors import VersionMismatchError
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.security.principal import pack_principal
 from crabka.serving.refusals import refuse_frame
 
 if TYPE_CHECKING:
@@ -29,8 +30,6 @@ if TYPE_CHECKING:
 
 logger = logging.getLogger(__name__)
 
-# DefaultPrincipalData, version 0: type "User", name "ANONYMOUS", no token, no tagged fields.
-ANONYMOUS: Final = b"\x00\x00\x05User\x0aANONYMOUS\x00\x00"
 _UNKNOWN_HOST: Final = b"\x00\x00\x00\x00"
 
 
@@ -50,9 +49,10 @@ class Forwarder:
 
     async def _forward(self, connection: ConnectionInfo, request: bytes) -> Frame:
         host = _packed_address(connection.peer_host)
+        principal = pack_principal(connection.principal)
 
         def build(types: MessageTypes) -> Any:
-            return types.message(request_data=request, request_principal=ANONYMOUS, client_host_address=host)
+            return types.message(request_data=request, request_principal=principal, client_host_address=host)
 
         try:
             answer = await self._channel.request(ApiKey.ENVELOPE, build)

@@ -7,13 +7,14 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.controller_link.forwarding import ANONYMOUS, Forwarder
+from crabka.broker.controller_link.forwarding import Forwarder
 from crabka.clients.errors import VersionMismatchError
 from crabka.errors import OperationError, WireError
 from crabka.net.connection import ConnectionInfo
 from crabka.protocol.apis import ApiKey, MessageTypes, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
+from crabka.security.principal import ANONYMOUS, pack_principal
 from tests.support.async_tests import real_time, run_with
 from tests.support.nodes.controller_stand_in import ControllerInProcess
 from tests.support.nodes.sim_node import build
@@ -44,7 +45,7 @@ async def test_the_frame_travels_in_an_envelope_and_its_answer_comes_back_as_byt
     answer: Any = forward(CLIENT, memoryview(b"question"))
     assert b"".join(await answer) == b"\x00\x00\x00\x06answer"
     ((_, body),) = controller.asked
-    assert (bytes(body.request_data), bytes(body.request_principal)) == (b"question", ANONYMOUS)
+    assert (bytes(body.request_data), bytes(body.request_principal)) == (b"question", pack_principal(ANONYMOUS))
     assert bytes(body.client_host_address) == b"\x0a\x01\x02\x03"
 
 
