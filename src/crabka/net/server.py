@@ -70,6 +70,14 @@ class Server:
         for connection in self.connections:
             connection.redirect(dispatch)
 
+    def cut(self, info: ConnectionInfo, *, after_answers: bool = False) -> None:
+        """Close a connection of this server, at once or when what it has answered so far is written."""
+        for connection in tuple(self.connections):
+            if connection.info is info:
+                connection.finish()
+                if not after_answers:
+                    connection.abort()
+
     def stop_listening(self) -> None:
         """Refuse new connections; those that exist go on."""
         if self._listener is not None:

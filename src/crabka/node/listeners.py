@@ -55,6 +55,8 @@ class NodeListeners:
         # Sockets are bound before the node can answer, because their ports are announced first.
         self._held_of_clients = HeldRequests()
         self._held_of_controllers = HeldRequests()
+        self._client_dispatch: Dispatch | None = None
+        self._wrap: Callable[[Dispatch], Dispatch] | None = None
 
     @property
     def bootstrap_servers(self) -> str:
@@ -93,7 +95,19 @@ class NodeListeners:
 
     def serve(self, dispatch: Dispatch) -> None:
         """Answer clients: first the requests that wait, then later ones."""
-        _serve(self._client_servers, self._held_of_clients, dispatch)
+        self._client_dispatch = dispatch
+        _serve(self._client_servers, self._held_of_clients, dispatch if self._wrap is None else self._wrap(dispatch))
+
+    def intercept(self, wrap: Callable[[Dispatch], Dispatch]) -> None:
+        """Pass requests of clients through what `wrap` makes of their dispatcher, from now on or from `serve` on."""
+        self._wrap = wrap
+        if self._client_dispatch is not None:
+            _serve(self._client_servers, self._held_of_clients, wrap(self._client_dispatch))
+
+    def cut(self, connection: ConnectionInfo, *, after_answers: bool = False) -> None:
+        """Close a client's connection, at once or when what it has been answered so far is written."""
+        for server in self._client_servers:
+            server.cut(connection, after_answers=after_answers)
 
     def serve_controllers(self, dispatch: Dispatch) -> None:
         """The same for the controller listeners."""

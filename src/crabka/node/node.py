@@ -114,6 +114,11 @@ class Node:
         return self._listeners.bootstrap_controllers
 
     @property
+    def listeners(self) -> NodeListeners:
+        """Return the sockets of the node, where the requests of clients can be intercepted."""
+        return self._listeners
+
+    @property
     def open_file_count(self) -> int:
         """Return how many files the node keeps open for its partitions, without connections."""
         descriptors = self._logs.descriptors

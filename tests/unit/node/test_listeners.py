@@ -2,15 +2,19 @@
 
 from __future__ import annotations
 
+import asyncio
+
 import pytest
 
 from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
+from crabka.net.connection import ConnectionInfo, Dispatch, Response
 from crabka.net.frame_memory import DEFAULT_LIMIT_BYTES
 from crabka.node.listeners import NodeListeners
+from crabka.protocol.apis import ApiKey
 from tests.support.async_tests import run_with
-from tests.support.nodes.sim_node import NODE_HOST, SimNode
+from tests.support.nodes.sim_node import NODE_HOST, SimNode, build
 
 
 def config(**settings: str) -> ServerConfig:
@@ -93,3 +97,24 @@ async def test_listeners_share_the_memory_that_is_configured(
     assert len({id(server.memory) for server in servers}) == len({id(server.turns) for server in servers}) == 1
     await listeners.close_clients()
     await listeners.close_controllers()
+
+
+def test_requests_of_clients_pass_what_intercepts_them(node: SimNode) -> None:
+    seen: list[ConnectionInfo] = []
+
+    def wrap(dispatch: Dispatch) -> Dispatch:
+        def look(connection: ConnectionInfo, frame: memoryview) -> Response | asyncio.Future[Response]:
+            seen.append(connection)
+            return dispatch(connection, frame)
+
+        return look
+
+    open_already = node.connect()
+    assert node.node is not None
+    node.node.listeners.intercept(wrap)
+    open_already.post(ApiKey.API_VERSIONS, 0, build(ApiKey.API_VERSIONS, 0))
+    node.run(open_already.response(ApiKey.API_VERSIONS, 0))
+    [connection] = seen
+    node.node.listeners.cut(connection)
+    node.advance(10)
+    assert open_already.closed

@@ -1,0 +1,63 @@
+"""The dispatcher in front of a node's own: writes the journal and lets faults happen.
+
+A node has it only after a test has asked for a fault or a journal. It changes frames and never reaches into the node.
+"""
+
+from __future__ import annotations
+
+import asyncio
+from typing import TYPE_CHECKING
+
+from crabka.embedded.edge.exchange import Exchange
+from crabka.errors import WireError
+from crabka.protocol.headers import parse_request_header
+
+if TYPE_CHECKING:
+    from crabka.embedded.edge.answers import Answer
+    from crabka.embedded.edge.exchange import Behind
+    from crabka.embedded.edge.journal import Journal, JournalEntry
+    from crabka.net.connection import ConnectionInfo, Response
+
+
+class EdgeDispatch:
+    """Called with every frame of a client, as the dispatcher behind it."""
+
+    def __init__(self, behind: Behind, journal: Journal | None) -> None:
+        self._behind = behind
+        self._dispatch = behind.dispatch
+        self._node = behind.node
+        self._faults = behind.faults
+        self._journal = journal
+
+    def __call__(self, connection: ConnectionInfo, frame: memoryview) -> Answer:
+        """Answer one frame."""
+        if self._faults.is_empty and self._journal is None:
+            return self._dispatch(connection, frame)
+        try:
+            header = parse_request_header(frame)
+        except WireError:
+            return self._dispatch(connection, frame)
+        journal, entry = self._journal, None
+        if journal is not None:
+            now_ms, node_id = self._node.now_ms(), self._node.node_id
+            entry = journal.record(header, frame, now_ms=now_ms, node_id=node_id, peer=str(connection))
+        candidates = self._faults.candidates(header.api_key, header.client_id, self._node.node_id)
+        if candidates:
+            exchange = Exchange(self._behind, connection, header, frame)
+            answer = exchange.answer(candidates)
+            if entry is not None:
+                entry.fault = exchange.effects
+        else:
+            answer = self._dispatch(connection, frame)
+        if journal is None or entry is None:
+            return answer
+        if isinstance(answer, asyncio.Future):
+            answer.add_done_callback(lambda done: _note_answer(journal, entry, done))
+        elif answer is not None:
+            journal.note_answer(entry, answer)
+        return answer
+
+
+def _note_answer(journal: Journal, entry: JournalEntry, done: asyncio.Future[Response]) -> None:
+    if not done.cancelled() and done.exception() is None and (response := done.result()) is not None:
+        journal.note_answer(entry, response)

@@ -1,0 +1,65 @@
+"""The dispatcher in front of another."""
+
+from __future__ import annotations
+
+from typing import TYPE_CHECKING
+from uuid import UUID
+
+from crabka.embedded.edge.dispatch import EdgeDispatch
+from crabka.embedded.edge.exchange import Behind
+from crabka.embedded.edge.faults import Faults
+from crabka.embedded.edge.journal import Journal
+from crabka.net.connection import ConnectionInfo
+from crabka.protocol.apis import ApiKey, encode_request
+from crabka.protocol.headers import RequestHeader, pack_request
+from tests.support.nodes.sim_node import build
+
+if TYPE_CHECKING:
+    from crabka.net.connection import Response
+
+CONNECTION = ConnectionInfo(1, "PLAINTEXT", "h", 1)
+BODY = encode_request(build(ApiKey.HEARTBEAT, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None))
+FRAME = memoryview(pack_request(RequestHeader(ApiKey.HEARTBEAT, 4, 1, "c", 0), BODY)[4:])
+ANSWER = (b"answer",)
+
+
+class StandInNode:
+    """Reads no clock and has no topics."""
+
+    node_id = 1
+
+    def now_ms(self) -> int:
+        """Begin of the epoch."""
+        return 0
+
+    def topic_name(self, _topic_id: UUID) -> str | None:
+        """No topic."""
+        return None
+
+    def cut(self, connection: ConnectionInfo, *, after_answers: bool = False) -> None:
+        """Not expected."""
+        raise AssertionError((connection, after_answers))
+
+
+def answer(_connection: ConnectionInfo, _frame: memoryview) -> Response:
+    return ANSWER
+
+
+def test_without_faults_and_journal_a_frame_passes_as_it_is() -> None:
+    faults = Faults()
+    assert EdgeDispatch(Behind(answer, StandInNode(), faults), None)(CONNECTION, memoryview(b"any bytes")) is ANSWER
+
+
+def test_a_frame_that_is_no_request_is_left_to_the_node() -> None:
+    journal = Journal()
+    assert EdgeDispatch(Behind(answer, StandInNode(), Faults()), journal)(CONNECTION, memoryview(b"x")) is ANSWER
+    assert journal.requests() == []
+
+
+def test_a_fault_of_another_api_changes_nothing() -> None:
+    faults, journal = Faults(), Journal()
+    fault = faults.fail_next("Produce", "REQUEST_TIMED_OUT")
+    assert EdgeDispatch(Behind(answer, StandInNode(), faults), journal)(CONNECTION, FRAME) is ANSWER
+    assert fault.hits == 0
+    [entry] = journal.requests("Heartbeat")
+    assert (entry.peer, entry.fault, entry.fields["group_id"]) == ("h:1", None, "g")
