@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import json
 import sys
+from collections.abc import Sequence
 
 import pytest
 
@@ -112,7 +113,7 @@ def test_a_state_that_needs_attention_has_a_colour() -> None:
     assert shown[1:] == ["\x1b[1;31moffline\x1b[0m", "online"]
 
 
-def table(columns: list[Column], rows: list[Row], width: int = 80) -> list[str]:
+def table(columns: list[Column], rows: Sequence[Row], width: int = 80) -> list[str]:
     return table_lines(columns, rows, width=width)
 
 
