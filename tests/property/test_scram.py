@@ -8,17 +8,11 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from crabka.clients.security.jaas import parse_jaas
-from crabka.clients.security.scram import (
-    MIN_ITERATIONS,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
-    ScramClient,
-    ScramError,
-    ScramMechanism,
-)
-from crabka.clients.security.secret import Secret
+from crabka.clients.security.scram import ScramClient, ScramError
 from crabka.errors import ConfigError
+from crabka.security.jaas import parse_jaas
+from crabka.security.sasl.scram_keys import MIN_ITERATIONS, SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism
+from crabka.security.secret import Secret
 from tests.support.clients.scram_server import ScramServer, WrongProofError
 
 MECHANISMS = st.sampled_from([SCRAM_SHA_256, SCRAM_SHA_512])

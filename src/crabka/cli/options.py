@@ -2,16 +2,18 @@
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from typing import Annotated
+from collections.abc import Callable, Iterable
+from typing import Annotated, Final
 
 import typer
 
-from crabka.cli.node.process import parse_settings
+from crabka.cli.units import parse_config_settings, parse_duration_ms, parse_size_bytes
 from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+DURATION: Final = "DURATION"
+SIZE: Final = "SIZE"
 
 Bootstrap = Annotated[
     str, typer.Option("--bootstrap", "-b", envvar="CRABKA_BOOTSTRAP", help="HOST:PORT of a broker, or several.")
@@ -31,7 +33,15 @@ CommandConfig = Annotated[
     ),
 ]
 AsJson = Annotated[bool, typer.Option("--json", help="Print JSON.")]
-Settings = Annotated[list[str] | None, typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting.")]
+# A command that destroys something, or that computes what it changes, shows its plan without this option.
+Execute = Annotated[
+    bool,
+    typer.Option("--execute", "--yes", "-y", help="Carry out the plan; without this option it is only shown."),
+]
+Settings = Annotated[
+    list[str] | None,
+    typer.Option("--config", "-c", metavar="KEY=VALUE", help="A topic setting, such as retention.ms=7d."),
+]
 GroupName = Annotated[str, typer.Argument(help="Name of the group.", metavar="GROUP", show_default=False)]
 TopicPlaces = Annotated[
     list[str] | None,
@@ -39,9 +49,26 @@ TopicPlaces = Annotated[
 ]
 
 
+def _parser(parse: Callable[[str], int]) -> Callable[[str | int], int]:
+    """Return a parser for an option; its default is a number already."""
+
+    def call(given: str | int) -> int:
+        try:
+            return given if isinstance(given, int) else parse(given)
+        except ConfigError as error:
+            raise typer.BadParameter(str(error)) from error
+
+    return call
+
+
+# For `typer.Option(parser=…, metavar=DURATION)` and the same with SIZE. The default is a text: help shows it as given.
+as_duration_ms: Final = _parser(parse_duration_ms)
+as_size_bytes: Final = _parser(parse_size_bytes)
+
+
 def settings_of(texts: Iterable[str] | None) -> dict[str, str]:
-    """Return the settings given by --config. Raises ConfigError."""
-    return parse_settings(texts or (), "--config")
+    """Return the settings given by --config, in Kafka's units. Raises ConfigError."""
+    return parse_config_settings(texts or (), "--config")
 
 
 def parse_partition(text: str) -> tuple[str, int | None]:

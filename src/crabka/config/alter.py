@@ -13,6 +13,7 @@ from crabka._kio import ErrorCode
 from crabka.config.client_metrics import CLIENT_METRICS_KEYS, SubscriptionError, parse_client_metrics_overrides
 from crabka.config.group import GROUP_KEYS, parse_group_overrides
 from crabka.config.keys import LIST, ConfigKey
+from crabka.config.listener_settings import plain_name
 from crabka.config.server import topic_defaults
 from crabka.config.settings.checks import check_broker_local_retention
 from crabka.config.settings.security import asks_for_security
@@ -215,7 +216,11 @@ def _check_broker(merged: Mapping[str, str], changes: Mapping[str, str | None], 
         raise ConfigError(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
         )
-    security = [name for name, text in changes.items() if asks_for_security(name, text or "")]
+    security = [
+        name
+        for name, text in changes.items()
+        if asks_for_security(name, text or "") or (text and plain_name(name).startswith("ssl."))
+    ]
     if security:
         raise ConfigError(f"Security is not served here, these configs cannot be set: [{', '.join(security)}]")
     _check_elr(changes, context, cluster_wide=cluster_wide)

@@ -17,6 +17,7 @@ PLAINTEXT = "PLAINTEXT"
 # What Kafka puts where a listener is bound to all addresses and none is advertised.
 _ANY_ADDRESS_HOST = "localhost"
 SECURITY_PROTOCOLS = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
+"""In the order of their numbers on the wire."""
 _ENDPOINT = re.compile(r"(?P<name>[^:/\s]+)://(?P<host>\[[0-9a-fA-F:.%\w]*\]|[^:/\s\[\]]*):(?P<port>-?[0-9]+)\Z")
 
 
@@ -28,6 +29,11 @@ class ListenerAddress:
     host: str
     port: int
     security_protocol: str = PLAINTEXT
+
+    @property
+    def security_protocol_id(self) -> int:
+        """The number of the protocol, as nodes register it."""
+        return SECURITY_PROTOCOLS.index(self.security_protocol)
 
     def __str__(self) -> str:
         return f"{self.name}://{format_address(self.host, self.port)}"
@@ -68,6 +74,11 @@ def parse_endpoints(key: str, texts: Sequence[str], protocols: Mapping[str, str]
     return endpoints
 
 
+def listener_name_of(text: str) -> str:
+    """Return the name in NAME://HOST:PORT, as listeners are compared."""
+    return text.strip().partition(":")[0].upper()
+
+
 def _parse_endpoint(key: str, text: str, protocols: Mapping[str, str]) -> ListenerAddress:
     match = _ENDPOINT.match(text.strip())
     if match is None or not -1 <= int(match["port"]) <= 65535:
@@ -95,7 +106,7 @@ def controller_endpoints(config: ServerConfig) -> tuple[ListenerAddress, ...]:
     """
     protocols = {listener.name: listener.security_protocol for listener in config.controller_listeners}
     given = cast("tuple[str, ...]", config.value("advertised.listeners") or ())
-    ours = [text for text in given if text.strip().partition(":")[0].upper() in protocols]
+    ours = [text for text in given if listener_name_of(text) in protocols]
     known = {listener.name: listener for listener in config.controller_listeners}
     known |= {listener.name: listener for listener in parse_endpoints("advertised.listeners", ours, protocols)}
     return tuple(_reachable(known[name]) for name in config.controller_listener_names if name in known)

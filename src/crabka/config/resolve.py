@@ -99,9 +99,9 @@ class BrokerLayers:
         """Return the layers of a broker setting, the strongest first.
 
         A member of a family such as log.retention.{ms,minutes,hours} lists the weaker members too, but only behind
-        an entry of its own name.
+        an entry of its own name. The setting of one listener lists that of all listeners after it.
         """
-        names = _FAMILY_OF.get(name, (name,))
+        names = _names_of(name)
         layers = (
             (self.dynamic_broker, ConfigSource.DYNAMIC_BROKER_CONFIG),
             (self.dynamic_default, ConfigSource.DYNAMIC_DEFAULT_BROKER_CONFIG),
@@ -161,7 +161,8 @@ class BrokerLayers:
             shown = None if hidden else text
             return ConfigEntry(name, shown, source, hidden, True, TYPE_UNKNOWN, None, synonyms)  # noqa: FBT003
         value = self.effective.values[name] if name in self.effective.values else key.parse(text or "")
-        return _entry(key, value, synonyms, read_only=not key.dynamic, name=name)
+        # Kafka changes settings of single listeners too, and reports them as read-only all the same.
+        return _entry(key, value, synonyms, read_only=name != key.name or not key.dynamic, name=name)
 
     def describe_cluster_default(self) -> list[ConfigEntry]:
         """Return the cluster-wide dynamic settings: the broker resource with an empty name."""
@@ -243,10 +244,21 @@ def describe_broker_loggers(levels: Mapping[str, str]) -> list[ConfigEntry]:
     ]
 
 
+def _name_without_listener(name: str) -> str:
+    """Return the name of a setting that may be given for a single listener."""
+    return name.split(".", 3)[-1] if name.startswith(_LISTENER_PREFIX) else name
+
+
+def _names_of(name: str) -> tuple[str, ...]:
+    """Return the names under which a broker setting may be given, the strongest first."""
+    common = _name_without_listener(name)
+    family = _FAMILY_OF.get(common, (common,))
+    return family if common == name else (name, *family)
+
+
 def _broker_key(name: str) -> ConfigKey | None:
     """Return the declaration of a broker setting, also of one that is given for a single listener."""
-    if name.startswith(_LISTENER_PREFIX):
-        name = name.split(".", 3)[-1]
+    name = _name_without_listener(name)
     return SERVER_KEYS.get(name) or DYNAMIC_ONLY_KEYS.get(name)
 
 

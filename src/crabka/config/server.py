@@ -11,6 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.config.java_classes import assignor_name, check_java_class
 from crabka.config.keys import REQUIRED, Value
+from crabka.config.listener_settings import check_listener_values, plain_name
 from crabka.config.listeners import ListenerAddress
 from crabka.config.settings import checks as server_checks
 from crabka.config.settings.derived import derived_fields
@@ -34,6 +35,8 @@ class ServerConfig:
     advertised_listeners: tuple[ListenerAddress, ...]
     """The addresses for clients; never a controller listener. Port 0 stands for the port that was bound."""
     inter_broker_listener_name: str
+    security_protocols: Mapping[str, str]
+    """The security protocol of each listener name, of listeners of other nodes as well."""
     max_connections_per_ip_overrides: Mapping[str, int]
     log_dirs: tuple[str, ...]
     metadata_log_dir: str
@@ -48,6 +51,8 @@ class ServerConfig:
     """Every known key, parsed, also those that have no field."""
     static: Mapping[str, str]
     """The properties as they were given, unknown ones included."""
+    given: Mapping[str, str]
+    """The same with dynamic settings over them, of the node and of single listeners."""
     insecure_ignore_security: bool = False
 
     # Node and metadata quorum.
@@ -233,8 +238,10 @@ class ServerConfig:
     def _build(
         cls, static: Mapping[str, str], dynamic: Mapping[str, str], *, insecure_ignore_security: bool
     ) -> ServerConfig:
-        values = _parse_values({**with_aliases(static), **dynamic})
-        own: dict[str, Any] = {**_plain_fields(values), **derived_fields(values)}
+        given = {**with_aliases(static), **dynamic}
+        values = _parse_values(given)
+        check_listener_values(given)
+        own: dict[str, Any] = {**_plain_fields(values), **derived_fields(values, given), "given": given}
         config = cls(**own, values=values, static=dict(static), insecure_ignore_security=insecure_ignore_security)
         server_checks.check_server(config)
         return config
@@ -247,7 +254,7 @@ class ServerConfig:
         Keys that cannot change at run time or that are not known are left out. Raises ConfigError.
         """
         merged = {**cluster_wide, **(per_broker or {})}
-        known = {name: text for name, text in merged.items() if name in SERVER_KEYS and SERVER_KEYS[name].dynamic}
+        known = {name: text for name, text in merged.items() if _is_dynamic(name)}
         return self._build(self.static, known, insecure_ignore_security=self.insecure_ignore_security)
 
     @property
@@ -287,6 +294,11 @@ def with_aliases(properties: Mapping[str, str]) -> dict[str, str]:
     elif "node.id" in result and "broker.id" not in result:
         result["broker.id"] = result["node.id"]
     return result
+
+
+def _is_dynamic(name: str) -> bool:
+    key = SERVER_KEYS.get(plain_name(name))
+    return key is not None and key.dynamic
 
 
 def _parse_values(properties: Mapping[str, str]) -> dict[str, Value]:

@@ -24,8 +24,6 @@ if TYPE_CHECKING:
     from crabka.net.descriptor_guard import DescriptorGuard
     from crabka.ports import Clock, Listener, Network
 
-_PLAINTEXT = 0
-
 
 class NodeListeners:
     """Binds and closes the sockets of one node."""
@@ -167,7 +165,7 @@ class NodeListeners:
             announced = advertised.get(listener.name, listener)
             # As Kafka, a node that listens on all addresses and has no other setting gives its own host name.
             host = announced.host or own_host_name()
-            endpoints.append(Endpoint(listener.name, host, announced.port or bound.port, _PLAINTEXT))
+            endpoints.append(Endpoint(listener.name, host, announced.port or bound.port, listener.security_protocol_id))
         return endpoints
 
     def _limits(self) -> ConnectionLimits:

@@ -34,6 +34,10 @@ if TYPE_CHECKING:
     Refuse = Callable[[Request, OperationError], Any]
 
 
+# Half the price of a NamedTuple's own constructor.
+_new = tuple.__new__
+
+
 class RequestCounts(Protocol):
     """Counters of a role."""
 
@@ -91,7 +95,7 @@ class Dispatcher:
             body = read_request(api_key, version, frame, header.body_offset)
         else:
             body = handler.read(version, frame, header.body_offset)
-        request = Request(api_key, version, header.correlation_id, header.client_id, body, connection)
+        request = _new(Request, (api_key, version, header.correlation_id, header.client_id, body, connection))
         if handler.is_async:
             return self._context.spawn(self._finish(handler, request))
         try:

@@ -8,9 +8,9 @@ import hmac
 from dataclasses import dataclass, field
 from typing import Any
 
-from crabka.clients.security.scram import SCRAM_SHA_256, ScramMechanism
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.security.sasl.scram_keys import SCRAM_SHA_256, ScramMechanism
 from tests.support.clients.scripted_broker import ReceivedRequest, ScriptedBroker
 
 REFUSED = "Authentication failed due to invalid credentials"

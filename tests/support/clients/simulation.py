@@ -9,9 +9,9 @@ from dataclasses import dataclass, replace
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings
 from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.clients.security.sasl import SaslClient, SaslCredentials
-from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import ClientSecurity
 from crabka.ports import Runtime
+from crabka.security.secret import Secret
 from crabka.testing import MemoryFileSystem, SimulatedNetwork, VirtualTimeLoop, simulated_runtime
 from tests.support.clients.scram_server import SaslScript
 from tests.support.clusters.memory import MemoryCluster

@@ -52,7 +52,7 @@ class LaggingPartition:
     def _wish(self, offset: int) -> None:
         log = self.partition.log
         if offset <= log.high_watermark:
-            type(log).set_high_watermark(log, offset)
+            log.state.set_high_watermark(offset)
             return
         delay_s = max(self._rng.uniform(0.001, 0.05), self._free_at_s - self._loop.time())
         self._loop.call_later(delay_s, self._reach, offset, self._generation)
@@ -64,7 +64,7 @@ class LaggingPartition:
         if self._loop.time() < self._free_at_s:
             self._loop.call_later(self._free_at_s - self._loop.time(), self._reach, offset, generation)
             return
-        type(log).set_high_watermark(log, offset)
+        log.state.set_high_watermark(offset)
         for waiter in tuple(partition.waiters.for_readable):
             waiter.progressed(partition, 1)
 

@@ -28,7 +28,7 @@ class HeldWatermark:
 
         async def advance() -> None:
             log = self.partition.log
-            type(log).set_high_watermark(log, log.log_end_offset)
+            log.state.set_high_watermark(log.log_end_offset)
             for waiter in tuple(self.partition.waiters.for_readable):
                 waiter.progressed(self.partition, 1)
 
@@ -37,7 +37,7 @@ class HeldWatermark:
 
     def let_go(self) -> None:
         """Let the follower keep up from now on."""
-        vars(self.partition.log).pop("set_high_watermark", None)
+        vars(self.partition.log)["set_high_watermark"] = self.partition.log.state.set_high_watermark
         self.partition.replica_count = 1
         self.advance()
 

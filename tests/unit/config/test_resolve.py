@@ -28,6 +28,7 @@ if TYPE_CHECKING:
 _TYPES = ("UNKNOWN", "BOOLEAN", "STRING", "INT", "SHORT", "LONG", "DOUBLE", "LIST", "CLASS", "PASSWORD")
 # The first metadata transaction of a cluster with eligible leader replicas sets this one for all brokers.
 _CLUSTER_DEFAULT = {"min.insync.replicas": "1"}
+_LAYERS: dict[str, Any] = json.loads((GOLDEN / "broker_config_layers.json").read_text())
 
 
 def _golden(name: str) -> dict[str, Any]:
@@ -45,6 +46,20 @@ def _as_golden(entries: Iterable[ConfigEntry]) -> dict[str, Any]:
             "type": _TYPES[entry.type],
             "value": entry.value,
         }
+        for entry in entries
+    }
+
+
+def _as_rows(entries: Iterable[ConfigEntry]) -> dict[str, Any]:
+    return {
+        entry.name: [
+            entry.value,
+            entry.source,
+            entry.type,
+            entry.read_only,
+            entry.is_sensitive,
+            [list(synonym) for synonym in entry.synonyms],
+        ]
         for entry in entries
     }
 
@@ -90,6 +105,19 @@ def test_broker_is_described_as_kafka_does() -> None:
     tier = expected["rsm.config.dir"]
     tier |= {"value": "hidden", "sensitive": False, "synonyms": [tier["synonyms"][0] | {"value": "hidden"}]}
     assert {name: entry for name, entry in described.items() if name not in own} == expected
+
+
+@pytest.mark.parametrize("case", _LAYERS)
+def test_layers_of_broker_settings_are_those_of_kafka(case: str) -> None:
+    """Made by tools/record_broker_configs.py; each case is stored by what differs from the first one."""
+    whole, recorded = next(iter(_LAYERS.values()))["broker"], _LAYERS[case]
+    node = ServerConfig.from_properties(recorded["properties"], insecure_ignore_security=True)[0]
+    layers = BrokerLayers(node, recorded["dynamic_broker"], recorded["dynamic_default"])
+    missing = recorded.get("missing", ())
+    expected = {name: row for name, row in (whole | recorded["broker"]).items() if name not in missing}
+    described = [entry for entry in layers.describe_broker() if not entry.name.startswith("crabka.")]
+    assert _as_rows(described) == expected
+    assert _as_rows(layers.describe_cluster_default()) == recorded["cluster_default"]
 
 
 def test_unknown_group_is_described_as_kafka_does() -> None:

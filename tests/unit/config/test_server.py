@@ -59,10 +59,13 @@ def test_unknown_key_is_a_warning_with_the_nearest_known_key() -> None:
     [
         {"authorizer.class.name": "org.example.Authorizer"},
         {"super.users": "User:admin"},
-        {"ssl.keystore.location": "some.jks"},
         {"sasl.enabled.mechanisms": "PLAIN"},
         {"listener.name.plaintext.plain.sasl.jaas.config": "secret"},
-        {"listeners": "SSL://:9092,CONTROLLER://:9093", "inter.broker.listener.name": "SSL"},
+        {
+            "listeners": "SSL://:9092,CONTROLLER://:9093",
+            "inter.broker.listener.name": "SSL",
+            "listener.security.protocol.map": "SSL:SSL,CONTROLLER:PLAINTEXT",
+        },
     ],
 )
 def test_security_is_refused_unless_configured_to_ignore_it(properties: dict[str, str]) -> None:

@@ -47,6 +47,8 @@ FIRST_VERSION_WITH_ENDPOINTS = 10
 FIRST_VERSION_WITH_TOPIC_IDS = 13
 ZSTD = 4
 _NONE = int(ErrorCode.none)
+# Half the price of a NamedTuple's own constructor.
+_new = tuple.__new__
 # Batches without any of these attributes need no look at the request's version or at transactions.
 _CHECKED_ATTRIBUTES = CODEC_MASK | TRANSACTIONAL_FLAG
 # Stands in a row's place until a thread is done with its batch; recognised by identity.
@@ -60,7 +62,7 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[A
     produce = _Produce(context, request)
     append = produce.append
     topics = [
-        ProduceTopicResult(topic.name, topic.topic_id, [append(topic, row) for row in topic.partitions])
+        _new(ProduceTopicResult, (topic.name, topic.topic_id, [append(topic, row) for row in topic.partitions]))
         for topic in request.body.topics
     ]
     if produce.transaction is not None:
@@ -108,7 +110,8 @@ class _Produce:
                 raise OperationError(
                     ErrorCode.invalid_record, "Produce requests must contain exactly one record batch per partition"
                 )
-            header = check_client_batch(records, partition.log.config, self._now_ms)
+            log = partition.log.state
+            header = check_client_batch(records, log.config, self._now_ms)
             if self._acks == ACKS_ALL:
                 partition.require_min_isr()
             if header.attributes & _CHECKED_ATTRIBUTES:
@@ -119,7 +122,7 @@ class _Produce:
             writer = partition.writer
             # The attributes decide the usual case without a call.
             if (
-                validate or partition.queue.length or writer.is_slow or partition.log.has_slow_path
+                validate or partition.queue.length or writer.is_slow or log.has_slow_path
             ) and partition.queue.is_needed(len(records), header, validate=validate):
                 return self._queue(partition, records, header, ANY_TERMS)
             result = partition.append(records, header, self._now_ms)
@@ -266,10 +269,11 @@ class _Produce:
         first_offset, last_offset, log_append_time_ms, log_start_offset, leader_epoch, _ = result
         # The epoch may have ended since a thread finished the append: then the high watermark says nothing.
         if self._acks == ACKS_ALL and (
-            partition.log.high_watermark <= last_offset or partition.leader_epoch != leader_epoch
+            partition.log.state.high_watermark <= last_offset or partition.leader_epoch != leader_epoch
         ):
             self._waiting[partition] = RequiredOffset(last_offset + 1, leader_epoch)
-        return ProducePartitionResult(partition.index, _NONE, first_offset, log_append_time_ms, log_start_offset)
+        row = (partition.index, _NONE, first_offset, log_append_time_ms, log_start_offset, (), None, None)
+        return _new(ProducePartitionResult, row)
 
     def failure(self, index: int, error: OperationError | StorageError) -> ProducePartitionResult:
         """Return the row of a batch that was refused."""

@@ -10,7 +10,7 @@ from typing import Annotated
 import typer
 
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig
-from crabka.cli.output import Row, print_done, print_rows
+from crabka.cli.output import Column, Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import LogDirDescription
@@ -22,7 +22,18 @@ from crabka.errors import OperationError
 
 app = typer.Typer(help="Brokers: list, unregister.", no_args_is_help=False, invoke_without_command=True)
 
-COLUMNS = ("broker", "address", "rack", "state", "quorum", "leaders", "replicas", "in_sync", "size_bytes", "log_dirs")
+COLUMNS = (
+    "broker",
+    "address",
+    Column("rack", yields=2),
+    "state",
+    Column("quorum", yields=1),
+    "leaders",
+    "replicas",
+    "in_sync",
+    "size_bytes",
+    Column("log_dirs", yields=3),
+)
 FENCED, ACTIVE = "fenced", "active"
 
 

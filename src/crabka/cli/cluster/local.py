@@ -28,7 +28,7 @@ from crabka.cli.cluster.local_processes import (
 )
 from crabka.cli.node.up import storage_settings
 from crabka.cli.options import AsJson
-from crabka.cli.output import Row, print_rows
+from crabka.cli.output import Column, Row, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ClusterDescription
@@ -42,7 +42,7 @@ DEFAULT_DATA_DIR = "./crabka-cluster"
 READY_SECONDS = 120.0
 POLL_SECONDS = 0.1
 ANSWER_SECONDS = 2.0
-COLUMNS = ("node", "pid", "state", "broker", "address", "log")
+COLUMNS = ("node", "pid", "state", "broker", "address", Column("log", yields=1))
 
 DataDir = Annotated[str, typer.Option("--data-dir", metavar="DIR", help="Directory of the nodes.")]
 

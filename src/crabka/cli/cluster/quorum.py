@@ -14,8 +14,9 @@ import typer
 from crabka.cli.node.process import load_config
 from crabka.cli.node.serve import read_properties
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig
-from crabka.cli.output import Row, print_done, print_json, print_rows
+from crabka.cli.output import Column, Row, print_done, print_json, print_rows
 from crabka.cli.session import with_admin
+from crabka.cli.units import format_duration
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.cluster_types import DescribedQuorum, QuorumReplica
 from crabka.config.listeners import controller_endpoints
@@ -32,10 +33,18 @@ from crabka.runtime import real_runtime
 
 app = typer.Typer(help="The metadata quorum: describe, add and remove voters, repair.", no_args_is_help=False)
 
-STATUS_COLUMNS = ("cluster", "leader", "epoch", "high_watermark", "max_lag", "max_lag_ms")
-NODE_COLUMNS = ("node", "directory", "endpoints", "status")
+STATUS_COLUMNS = ("cluster", "leader", "epoch", "high_watermark", "max_lag", Column("max_lag_ms", "lag time"))
+NODE_COLUMNS = ("node", "directory", Column("endpoints", yields=1), "status")
 REPAIR_COLUMNS = ("problem", "action", "outcome")
-REPLICATION_COLUMNS = ("node", "directory", "log_end", "lag", "last_fetch", "last_caught_up", "status")
+REPLICATION_COLUMNS = (
+    "node",
+    Column("directory", yields=1),
+    "log_end",
+    "lag",
+    "last_fetch",
+    Column("last_caught_up", "caught up"),
+    "status",
+)
 
 
 @app.command()
@@ -242,7 +251,7 @@ def _later(moment_ms: int, before_ms: int) -> int | None:
 
 
 def _ago(moment_ms: int, now_ms: int) -> str | None:
-    return None if moment_ms < 0 else f"{max(0, now_ms - moment_ms)} ms ago"
+    return None if moment_ms < 0 else f"{format_duration(max(0, now_ms - moment_ms))} ago"
 
 
 def _identity(server: ServerConfig) -> tuple[MetaProperties, UUID]:

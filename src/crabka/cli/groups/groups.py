@@ -9,7 +9,7 @@ import typer
 from crabka.cli.groups.errors import explained
 from crabka.cli.groups.reset import reset
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
-from crabka.cli.output import Row, print_done, print_json, print_rows
+from crabka.cli.output import Column, Row, print_done, print_json, print_rows
 from crabka.cli.session import with_admin
 from crabka.cli.topics.offsets import expand
 from crabka.clients.admin.admin import Admin
@@ -21,8 +21,8 @@ from crabka.ids import TopicPartition
 app = typer.Typer(help="Groups of consumers: list, describe, reset, delete.", no_args_is_help=False)
 app.command("reset")(reset)
 
-GROUP_COLUMNS = ("group", "type", "state", "assignor", "coordinator", "members", "lag")
-PARTITION_COLUMNS = ("topic", "partition", "committed", "log_end", "lag", "owner", "host")
+GROUP_COLUMNS = ("group", "type", "state", Column("assignor", yields=1), "coordinator", "members", "lag")
+PARTITION_COLUMNS = ("topic", "partition", "committed", "log_end", "lag", "owner", Column("host", yields=1))
 MEMBER_COLUMNS = ("member", "instance", "client", "host", "assignment")
 
 

@@ -34,7 +34,7 @@ from crabka.cli.lake.options import (
 )
 from crabka.cli.option_groups import with_option_groups
 from crabka.cli.options import AsJson
-from crabka.cli.output import print_json, print_rows
+from crabka.cli.output import Column, print_json, print_rows
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -45,9 +45,18 @@ app = typer.Typer(
     help="Topics as Delta, Iceberg or Parquet tables: sync, status, rewind, compact, vacuum.", no_args_is_help=False
 )
 
-SUMMARY_COLUMNS = ("topic", "table", "rows", "dead_rows", "files", "size_bytes", "rounds", "lost_rounds")
+SUMMARY_COLUMNS = (
+    "topic",
+    "table",
+    "rows",
+    "dead_rows",
+    "files",
+    "size_bytes",
+    Column("rounds", yields=1),
+    Column("lost_rounds", yields=2),
+)
 STATUS_COLUMNS = ("table", "partition", "committed", "end", "lag")
-TABLE_COLUMNS = ("table", "topic", "rows", "dead_rows", "files", "size_bytes", "lag", "age_ms")
+TABLE_COLUMNS = ("table", Column("topic", yields=1), "rows", "dead_rows", "files", "size_bytes", "lag", "age_ms")
 REWIND_COLUMNS = ("table", "partition", "position", "rewound_to", "differs_from", "log_start")
 COMMIT_COLUMNS = ("table", "version", "timestamp_ms", "operation")
 

@@ -17,7 +17,7 @@ import typer
 from crabka.cli.node.process import load_config, parse_settings
 from crabka.cli.node.serve import read_properties
 from crabka.cli.options import AsJson
-from crabka.cli.output import Row, print_json, print_rows
+from crabka.cli.output import Column, Kind, Row, print_json, print_rows
 from crabka.config.presets import one_node_properties
 from crabka.errors import ConfigError
 from crabka.ids import uuid_from_text, uuid_to_text
@@ -27,7 +27,16 @@ if TYPE_CHECKING:
     from crabka.node.recovered_dir import RecoveredDir
     from crabka.remote.recovery import RecoverableTopic, RecoveryPlan
 
-COLUMNS = ("topic", "id", "partition", "start", "end", "segments", "bytes", "gaps")
+COLUMNS = (
+    "topic",
+    Column("id", yields=1),
+    "partition",
+    "start",
+    "end",
+    "segments",
+    Column("bytes", "size", kind=Kind.SIZE),
+    "gaps",
+)
 
 
 def recover(

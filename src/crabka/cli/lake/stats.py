@@ -9,13 +9,23 @@ import typer
 from crabka.cli.lake.options import Master, TopicPlace, Topics
 from crabka.cli.option_groups import with_option_groups
 from crabka.cli.options import AsJson
-from crabka.cli.output import Row, print_rows
+from crabka.cli.output import Column, Kind, Row, print_rows
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
     from crabka.spark.jobs.stats import TopicDay
 
-COLUMNS = ("topic", "day", "records", "bytes", "stored", "keys", "codecs", "lag_mean_ms", "lag_max_ms")
+COLUMNS = (
+    "topic",
+    "day",
+    "records",
+    Column("bytes", kind=Kind.SIZE),
+    Column("stored", kind=Kind.SIZE),
+    "keys",
+    Column("codecs", yields=1),
+    Column("lag_mean_ms", "mean lag", yields=2),
+    Column("lag_max_ms", "max lag"),
+)
 
 
 @with_option_groups

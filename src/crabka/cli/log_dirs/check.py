@@ -10,6 +10,7 @@ import re
 import urllib.request
 from typing import TYPE_CHECKING, Final
 
+from crabka.cli.output import Column, Kind
 from crabka.errors import ConfigError
 from crabka.log.healing.offline_check import check_directory, log_directories
 
@@ -24,14 +25,14 @@ STATE_COLUMNS: Final = (
     "broker",
     "logs_checked",
     "logs",
-    "pass_started",
-    "last_full_pass",
-    "bytes_checked",
-    "repaired_ranges",
-    "repaired_files",
-    "damaged_ranges",
+    Column("pass_started_timestamp", "pass started", yields=2),
+    Column("last_full_pass_timestamp", "last full pass", yields=3),
+    Column("bytes_checked", "checked", kind=Kind.SIZE),
+    Column("repaired_ranges", "repaired", yields=1),
+    Column("repaired_files", yields=4),
+    Column("damaged_ranges", "damaged"),
 )
-DAMAGE_COLUMNS: Final = ("broker", "topic", "partition", "first_offset", "last_offset", "file")
+DAMAGE_COLUMNS: Final = ("broker", "topic", "partition", "first_offset", "last_offset", Column("file", yields=1))
 PROBLEM_COLUMNS: Final = ("log", "file", "first_offset", "last_offset", "reason")
 _TIMEOUT_S: Final = 10
 _SAMPLE: Final = re.compile(r"^(\w+)(?:\{(.*)\})? (\S+)$")
@@ -67,8 +68,8 @@ def state_row(broker: int, samples: list[Sample]) -> Row:
         "broker": broker,
         "logs_checked": int(values.get("pass_logs_done", 0)),
         "logs": int(values.get("pass_logs", 0)),
-        "pass_started": started if started > 0 else None,
-        "last_full_pass": ended if ended > 0 else None,
+        "pass_started_timestamp": round(started * 1000) if started > 0 else None,
+        "last_full_pass_timestamp": round(ended * 1000) if ended > 0 else None,
         "bytes_checked": int(values.get("bytes_total", 0)),
         "repaired_ranges": int(values.get("repaired_ranges_total", 0)),
         "repaired_files": int(values.get("repaired_files_total", 0)),

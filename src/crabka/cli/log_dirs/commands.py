@@ -28,7 +28,6 @@ from crabka.cli.log_dirs.view import (
     dir_rows,
     move_rates,
     move_rows,
-    print_tables,
     running_moves,
 )
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
@@ -86,10 +85,6 @@ def list_(
     dirs, moves = with_admin(bootstrap, run, command_config=command_config)
     if as_json:
         print_json({"dirs": [dict(row) for row in dirs], "moves": [dict(row) for row in moves]})
-    elif sys.stdout.isatty():
-        from rich.console import Console
-
-        print_tables(Console(file=sys.stdout), dirs, moves)
     else:
         print_rows(DIR_COLUMNS, dirs, as_json=False)
         if moves:

@@ -9,7 +9,8 @@ import time
 from collections.abc import Iterator
 from typing import TYPE_CHECKING, Final, NamedTuple, Protocol
 
-from crabka.cli.log_dirs.view import RunningMove, format_bytes, move_rates, running_moves
+from crabka.cli.log_dirs.view import RunningMove, move_rates, running_moves
+from crabka.cli.units import format_size
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import LogDirDescription
 from crabka.clients.errors import ClientNetworkError
@@ -57,8 +58,8 @@ class LinePerLook:
         for move in moves:
             if move not in self._before:
                 rate = rates.get((move.broker, move.partition))
-                speed = "" if rate is None else f", {format_bytes(rate)} per second"
-                size = f"{format_bytes(move.copied_bytes)} of {format_bytes(move.size_bytes)}"
+                speed = "" if rate is None else f", {format_size(rate)} per second"
+                size = f"{format_size(move.copied_bytes)} of {format_size(move.size_bytes)}"
                 print(f"{move.partition} to {move.target}: {size}{speed}", file=sys.stderr)
         if done != self._done:
             print(f"{done} of {self._total} moves are done", file=sys.stderr)

@@ -3,21 +3,34 @@
 from __future__ import annotations
 
 from collections.abc import Iterable, Mapping, Sequence
-from typing import TYPE_CHECKING, Final, NamedTuple
+from typing import Final, NamedTuple
 
-from crabka.cli.output import Row
+from crabka.cli.output import Column, Row
 from crabka.clients.admin.admin_types import LogDirDescription
 from crabka.ids import TopicPartition
 
-if TYPE_CHECKING:
-    from rich.console import Console
-    from rich.table import Table
-
-DIR_COLUMNS: Final = ("broker", "dir", "state", "partitions", "size_bytes", "free_bytes", "total_bytes", "moving_in")
-MOVE_COLUMNS: Final = ("broker", "topic", "partition", "from", "to", "copied_bytes", "size_bytes", "lag", "bytes_per_s")
+DIR_COLUMNS: Final = (
+    "broker",
+    "dir",
+    "state",
+    "partitions",
+    "size_bytes",
+    "free_bytes",
+    Column("total_bytes", "of", yields=1),
+    Column("moving_in", yields=2),
+)
+MOVE_COLUMNS: Final = (
+    Column("broker", yields=2),
+    "topic",
+    "partition",
+    Column("from", yields=3),
+    "to",
+    "copied_bytes",
+    Column("size_bytes", "of"),
+    Column("lag", yields=4),
+    Column("bytes_per_s", yields=1),
+)
 ONLINE, CORDONED, OFFLINE = "online", "cordoned", "offline"
-BAR_WIDTH: Final = 20
-_STYLES: Final = {ONLINE: "green", CORDONED: "yellow", OFFLINE: "bold red"}
 
 BrokerDirs = Mapping[int, Sequence[LogDirDescription]]
 
@@ -117,64 +130,3 @@ def move_rates(
         for move in after
         if (key := (move.broker, move.partition)) in copied
     }
-
-
-def format_bytes(count: float | None) -> str:
-    """Return a number of bytes as people read it."""
-    if count is None:
-        return ""
-    value = float(count)
-    for unit in ("B", "KiB", "MiB", "GiB", "TiB"):
-        if value < 1024 or unit == "TiB":
-            return f"{value:.0f} {unit}" if unit == "B" else f"{value:.1f} {unit}"
-        value /= 1024
-    raise AssertionError("the largest unit has no limit")
-
-
-def print_tables(console: Console, dirs: Sequence[Row], moves: Sequence[Row]) -> None:
-    """Print log dirs and, if there are any, moves with a bar each."""
-    console.print(_dir_table(dirs))
-    if moves:
-        console.print(_move_table(moves))
-
-
-def _dir_table(rows: Sequence[Row]) -> Table:
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title="log dirs", title_justify="left", header_style="bold")
-    for name in ("broker", "dir", "state", "partitions", "size", "free", "of", "moving in"):
-        table.add_column(name, justify="left" if name in ("dir", "state") else "right", overflow="fold")
-    for row in rows:
-        table.add_row(
-            str(row["broker"]),
-            Text(row["dir"]),
-            Text(row["state"], style=_STYLES[row["state"]]),
-            "" if row["partitions"] is None else str(row["partitions"]),
-            *(format_bytes(row[name]) for name in ("size_bytes", "free_bytes", "total_bytes")),
-            str(row["moving_in"] or ""),
-        )
-    return table
-
-
-def _move_table(rows: Sequence[Row]) -> Table:
-    from rich.progress_bar import ProgressBar
-    from rich.table import Table
-    from rich.text import Text
-
-    table = Table(title="moves", title_justify="left", header_style="bold")
-    for name in ("broker", "partition", "from", "to", "", "copied", "of", "per second"):
-        table.add_column(name, justify="left" if name in ("partition", "from", "to", "") else "right", overflow="fold")
-    for row in rows:
-        size_bytes = max(row["size_bytes"], 1)
-        table.add_row(
-            str(row["broker"]),
-            Text(f"{row['topic']}-{row['partition']}"),
-            Text(row["from"] or "?"),
-            Text(row["to"]),
-            ProgressBar(total=size_bytes, completed=min(row["copied_bytes"], size_bytes), width=BAR_WIDTH),
-            format_bytes(row["copied_bytes"]),
-            format_bytes(row["size_bytes"]),
-            format_bytes(row["bytes_per_s"]),
-        )
-    return table

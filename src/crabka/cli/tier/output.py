@@ -5,7 +5,8 @@ from __future__ import annotations
 from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
-from crabka.cli.output import Row, print_json
+from crabka.cli.output import Column, Row, print_json
+from crabka.cli.units import format_size
 from crabka.ids import uuid_to_text
 from crabka.remote.scrub import Severity, TierFault
 
@@ -15,7 +16,18 @@ if TYPE_CHECKING:
     from crabka.remote.segments import RemoteLogSegmentMetadata
     from crabka.remote_topic.tier_check import CheckResult
 
-SEGMENT_COLUMNS: Final = ("topic", "partition", "start", "end", "epochs", "state", "size_bytes", "age", "broker", "id")
+SEGMENT_COLUMNS: Final = (
+    "topic",
+    "partition",
+    "start",
+    "end",
+    Column("epochs", yields=3),
+    "state",
+    "size_bytes",
+    Column("age_ms", yields=1),
+    Column("broker", yields=2),
+    Column("id", yields=4),
+)
 
 _STYLES: Final = {Severity.DAMAGE: "bold red", Severity.LEAK: "yellow", Severity.NOTE: "dim"}
 
@@ -30,7 +42,7 @@ def segment_row(segment: RemoteLogSegmentMetadata, now_ms: int) -> Row:
         "epochs": [f"{epoch}={first}" for epoch, first in segment.leader_epochs],
         "state": segment.state.name,
         "size_bytes": segment.segment_size_bytes,
-        "age": format_age(now_ms - segment.event_timestamp_ms),
+        "age_ms": max(now_ms - segment.event_timestamp_ms, 0),
         "broker": segment.broker_id,
         "id": uuid_to_text(segment.segment_id.id),
         "topic_id": uuid_to_text(segment.topic_id_partition.topic_id),
@@ -38,18 +50,6 @@ def segment_row(segment: RemoteLogSegmentMetadata, now_ms: int) -> Row:
         "event_timestamp": segment.event_timestamp_ms,
         "txn_index_empty": segment.txn_index_empty,
     }
-
-
-def format_age(duration_ms: int) -> str:
-    """Return a time span in its two largest units."""
-    seconds = max(duration_ms // 1000, 0)
-    days, hours = divmod(seconds // 3600, 24)
-    minutes = seconds // 60 % 60
-    if days:
-        return f"{days}d {hours}h"
-    if hours:
-        return f"{hours}h {minutes}m"
-    return f"{minutes}m {seconds % 60}s" if minutes else f"{seconds}s"
 
 
 def print_result(result: CheckResult, *, as_json: bool) -> None:
@@ -81,9 +81,8 @@ def fault_line(fault: TierFault) -> Text:
 def summary(result: CheckResult) -> str:
     """Return one line about a whole check."""
     objects = "" if result.object_count is None else f", {result.object_count} objects"
-    looked = (
-        f"{result.segment_count} segments of {result.partition_count} partitions, {result.byte_count} bytes{objects}"
-    )
+    size = format_size(result.byte_count)
+    looked = f"{result.segment_count} segments of {result.partition_count} partitions, {size}{objects}"
     counts = Counter(fault.severity for fault in result.faults)
     bad = [f"{counts[each]} {each.name.lower()}" for each in (Severity.DAMAGE, Severity.LEAK) if counts[each]]
     notes = f" ({counts[Severity.NOTE]} notes)" if counts[Severity.NOTE] else ""

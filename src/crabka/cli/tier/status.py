@@ -6,6 +6,7 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from typing import TYPE_CHECKING, Final
 
+from crabka.cli.output import Column
 from crabka.clients.admin.admin import Admin
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED
@@ -21,17 +22,17 @@ if TYPE_CHECKING:
 STATUS_COLUMNS: Final = (
     "topic",
     "partition",
-    "local_bytes",
-    "remote_bytes",
+    Column("local_bytes", "on disk"),
+    Column("remote_bytes", "in tier"),
     "segments",
-    "lag_offsets",
-    "lag_bytes",
-    "lag_segments",
-    "start",
-    "local_start",
-    "tiered",
-    "high_watermark",
-    "beyond_end",
+    Column("lag_offsets", yields=1),
+    Column("lag_bytes", "lag"),
+    Column("lag_segments", yields=8),
+    Column("start", yields=5),
+    Column("local_start", yields=4),
+    Column("tiered", yields=2),
+    Column("high_watermark", yields=3),
+    Column("beyond_end", yields=7),
 )
 _ENABLED, _SEGMENT_BYTES = "remote.storage.enable", "segment.bytes"
 

@@ -9,7 +9,7 @@ import typer
 
 from crabka.cli.node.process import parse_settings
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
-from crabka.cli.output import Row, print_done, print_rows
+from crabka.cli.output import Column, Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin_types import ConfigChange, ConfigOperation, ConfigOwner, ConfigValue, ResourceType
 from crabka.config.keys import ConfigType
@@ -60,7 +60,7 @@ def describe(
         bootstrap, lambda admin: admin.describe_configs(resource, documentation=docs), command_config=command_config
     )
     shown = [found[key] for key in sorted(found) if all_ or found[key].source != ConfigSource.DEFAULT_CONFIG]
-    columns = ("key", "value", "source", *(("meaning",) if docs else ()))
+    columns = ("key", "value", Column("source", yields=1), *(("meaning",) if docs else ()))
     print_rows(columns, [_row(value) for value in shown], as_json=as_json)
 
 

@@ -8,7 +8,7 @@ from typing import Annotated
 import typer
 
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, parse_partition
-from crabka.cli.output import Row, print_rows
+from crabka.cli.output import Column, Row, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.fetcher.offsets import EARLIEST, EARLIEST_LOCAL, LATEST, LATEST_TIERED, MAX_TIMESTAMP
@@ -55,15 +55,20 @@ def get(
             {
                 "topic": partition.topic,
                 "partition": partition.partition,
-                "offset": found[partition].offset,
-                "timestamp": found[partition].timestamp,
-                "epoch": found[partition].leader_epoch,
+                "offset": _known(found[partition].offset),
+                "timestamp": _known(found[partition].timestamp),
+                "epoch": _known(found[partition].leader_epoch),
             }
             for partition in partitions
         ]
 
     rows = with_admin(bootstrap, ask, command_config=command_config)
-    print_rows(("topic", "partition", "offset", "timestamp", "epoch"), rows, as_json=as_json)
+    print_rows(("topic", "partition", "offset", "timestamp", Column("epoch", yields=1)), rows, as_json=as_json)
+
+
+def _known(number: int) -> int | None:
+    """Return None for the -1 with which brokers answer that there is none."""
+    return None if number < 0 else number
 
 
 def parse_time(text: str) -> int:

@@ -7,7 +7,7 @@ from typing import Annotated
 import typer
 
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, Settings, settings_of
-from crabka.cli.output import Row, print_done, print_rows
+from crabka.cli.output import Column, Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.cluster.metadata import TopicMetadata
@@ -29,7 +29,7 @@ def list_(
     """List topics."""
     found = with_admin(bootstrap, lambda admin: admin.list_topics(), command_config=command_config)
     rows = [_summary(found[name]) for name in sorted(found) if internal or not found[name].is_internal]
-    print_rows(("topic", "partitions", "replicas", "id"), rows, as_json=as_json)
+    print_rows(("topic", "partitions", "replicas", Column("id", yields=1)), rows, as_json=as_json)
 
 
 @app.command()
@@ -68,7 +68,7 @@ def describe(
     """Show the partitions of topics with leaders and replicas."""
     found = with_admin(bootstrap, lambda admin: admin.describe_topics(names), command_config=command_config)
     rows = [row for name in names for row in _partitions(found[name])]
-    columns = ("topic", "partition", "leader", "epoch", "replicas", "isr", "offline")
+    columns = ("topic", "partition", "leader", Column("epoch", yields=1), "replicas", "isr", "offline")
     print_rows(columns, rows, as_json=as_json)
 
 
@@ -118,7 +118,7 @@ def _partitions(topic: TopicMetadata) -> list[Row]:
         {
             "topic": topic.name,
             "partition": partition.partition,
-            "leader": partition.leader,
+            "leader": partition.leader if partition.leader >= 0 else None,
             "epoch": partition.leader_epoch,
             "replicas": list(partition.replicas),
             "isr": list(partition.isr),

@@ -11,10 +11,11 @@ from dataclasses import dataclass
 from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from crabka.clients.errors import SaslAuthenticationError
-from crabka.clients.security.scram import SCRAM_SHA_256, SCRAM_SHA_512, ScramClient, ScramError
-from crabka.clients.security.secret import Secret
+from crabka.clients.security.scram import ScramClient, ScramError
 from crabka.protocol.apis import ApiKey, MessageTypes, ms
 from crabka.protocol.error_codes import ErrorCode
+from crabka.security.sasl.scram_keys import SCRAM_SHA_256, SCRAM_SHA_512
+from crabka.security.secret import Secret
 
 if TYPE_CHECKING:
     import random

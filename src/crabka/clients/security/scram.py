@@ -6,42 +6,35 @@ check of its signature the server is not authenticated. As in Kafka, names and p
 
 from __future__ import annotations
 
-import base64
-import binascii
 import enum
-import hashlib
 import hmac
-from dataclasses import dataclass
 from typing import Final
 
-from crabka.clients.security.secret import Secret
 from crabka.errors import CrabkaError
+from crabka.security.sasl.scram_keys import (
+    MIN_ITERATIONS,
+    ScramMechanism,
+    decode_base64,
+    derive_keys,
+    encode_base64,
+    encode_sasl_name,
+    exclusive_or,
+    salted_password,
+)
+from crabka.security.secret import Secret
 
-MIN_ITERATIONS: Final = 4096
-"""The minimum of Kafka and RFC 7677: fewer would make a recorded exchange cheap to attack."""
 MAX_ITERATIONS: Final = 100_000
 """Six times Kafka's maximum. A server that requests more would block the loop."""
 
 _NO_CHANNEL_BINDING = "n,,"
-_ENCODED_BINDING = base64.b64encode(_NO_CHANNEL_BINDING.encode()).decode()
+_ENCODED_BINDING = encode_base64(_NO_CHANNEL_BINDING.encode())
+_TOKENAUTH = ",tokenauth=true"
 _MAX_COUNT_DIGITS = 9
 _MAX_SHOWN_CHARACTERS = 80
 
 
 class ScramError(CrabkaError):
     """The server broke the exchange, refused the user, or could not prove that it knows them."""
-
-
-@dataclass(frozen=True, slots=True)
-class ScramMechanism:
-    """A name of the SASL registry and the hash function behind it."""
-
-    name: str
-    hash_name: str
-
-
-SCRAM_SHA_256: Final = ScramMechanism("SCRAM-SHA-256", "sha256")
-SCRAM_SHA_512: Final = ScramMechanism("SCRAM-SHA-512", "sha512")
 
 
 class _Stage(enum.Enum):
@@ -57,12 +50,17 @@ class _Stage(enum.Enum):
 class ScramClient:
     """One exchange: `respond` returns the next message after each message of the server."""
 
-    def __init__(self, mechanism: ScramMechanism, username: str, password: Secret, nonce: str) -> None:
-        """The nonce is fresh, unguessable, printable ASCII without commas."""
-        self._hash = mechanism.hash_name
+    def __init__(
+        self, mechanism: ScramMechanism, username: str, password: Secret, nonce: str, *, by_token: bool = False
+    ) -> None:
+        """The nonce is fresh, unguessable, printable ASCII without commas.
+
+        `by_token` says that name and password are the id and the HMAC of a delegation token (KIP-48).
+        """
+        self._mechanism = mechanism
         self._password = password
         self._nonce = nonce
-        self._first_bare = f"n={_sasl_name(username)},r={nonce}"
+        self._first_bare = f"n={encode_sasl_name(username)},r={nonce}{_TOKENAUTH if by_token else ''}"
         self._stage = _Stage.START
         self._server_signature = b""
 
@@ -100,14 +98,13 @@ class ScramClient:
             raise ScramError("the server answered to another nonce")
         if not MIN_ITERATIONS <= iterations <= MAX_ITERATIONS:
             raise ScramError(f"the server asks for {iterations} iterations, not {MIN_ITERATIONS} to {MAX_ITERATIONS}")
-        salted = hashlib.pbkdf2_hmac(self._hash, self._password.reveal().encode(), salt, iterations)
-        client_key = self._hmac(salted, b"Client Key")
+        mechanism = self._mechanism
+        keys = derive_keys(mechanism, salted_password(mechanism, self._password, salt, iterations))
         without_proof = f"c={_ENCODED_BINDING},r={nonce}"
         said = f"{self._first_bare},{server_first},{without_proof}".encode()
-        signature = self._hmac(hashlib.new(self._hash, client_key).digest(), said)
-        proof = bytes(left ^ right for left, right in zip(client_key, signature, strict=True))
-        self._server_signature = self._hmac(self._hmac(salted, b"Server Key"), said)
-        return f"{without_proof},p={base64.b64encode(proof).decode()}".encode()
+        proof = exclusive_or(keys.client_key, mechanism.hmac(mechanism.hash(keys.client_key), said))
+        self._server_signature = mechanism.hmac(keys.server_key, said)
+        return f"{without_proof},p={encode_base64(proof)}".encode()
 
     def _verify(self, server_final: str) -> None:
         kind, _, value = server_final.partition(",")[0].partition("=")
@@ -117,13 +114,6 @@ class ScramClient:
             raise ScramError("the last message of the server has no signature")
         if not hmac.compare_digest(_decode_base64(value), self._server_signature):
             raise ScramError("the signature of the server is wrong: it does not know the user's password")
-
-    def _hmac(self, key: bytes, message: bytes) -> bytes:
-        return hmac.digest(key, message, self._hash)
-
-
-def _sasl_name(username: str) -> str:
-    return username.replace("=", "=3D").replace(",", "=2C")
 
 
 def _text(message: bytes) -> str:
@@ -146,8 +136,8 @@ def _parse_server_first(message: str) -> tuple[str, bytes, int]:
 
 def _decode_base64(text: str) -> bytes:
     try:
-        decoded = base64.b64decode(text, validate=True)
-    except (ValueError, binascii.Error) as error:
+        decoded = decode_base64(text)
+    except ValueError as error:
         raise ScramError("a message of the server is not base64 where it should be") from error
     if not decoded:
         raise ScramError("a message of the server is empty where it should not be")

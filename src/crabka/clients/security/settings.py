@@ -13,11 +13,11 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Final, NamedTuple
 
-from crabka.clients.security.jaas import KEY as JAAS_KEY
-from crabka.clients.security.jaas import parse_jaas
 from crabka.clients.security.sasl import MECHANISMS, PLAIN, SaslCredentials
-from crabka.clients.security.secret import Secret
 from crabka.errors import ConfigError
+from crabka.security.jaas import KEY as JAAS_KEY
+from crabka.security.jaas import parse_jaas
+from crabka.security.secret import Secret
 
 PROTOCOLS: Final = ("PLAINTEXT", "SSL", "SASL_PLAINTEXT", "SASL_SSL")
 _PROTOCOL_KEY: Final = "security.protocol"

@@ -5,23 +5,34 @@ from __future__ import annotations
 from typing import TYPE_CHECKING, Any, cast
 
 from crabka.config.keys import Value, parse_list
-from crabka.config.listeners import PLAINTEXT, ListenerAddress, check_ports, parse_endpoints, parse_protocol_map
+from crabka.config.listeners import (
+    PLAINTEXT,
+    ListenerAddress,
+    check_ports,
+    listener_name_of,
+    parse_endpoints,
+    parse_protocol_map,
+)
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Container, Mapping
 
 # In cordoned.log.dirs.
 ALL_LOG_DIRS = "*"
+_PROTECTED = frozenset({"SSL", "SASL_PLAINTEXT", "SASL_SSL"})
 _MINUTE_MS = 60_000
 _HOUR_MS = 60 * _MINUTE_MS
 
 
-def derived_fields(values: Mapping[str, Value]) -> dict[str, Any]:
-    """Return the fields of ServerConfig that are not the plain value of one key. Raises ConfigError."""
+def derived_fields(values: Mapping[str, Value], given: Container[str]) -> dict[str, Any]:
+    """Return the fields of ServerConfig that are not the plain value of one key.
+
+    `given` are the keys that the operator set. Raises ConfigError.
+    """
     log_dirs = _log_dirs(values)
     return {
-        **_listener_fields(values),
+        **_listener_fields(values, given),
         "process_roles": frozenset(_texts(values, "process.roles")),
         "max_connections_per_ip_overrides": _connection_overrides(_text(values, "max.connections.per.ip.overrides")),
         "log_dirs": log_dirs,
@@ -80,20 +91,44 @@ def _retention_ms(values: Mapping[str, Value]) -> int:
     return max(retention, -1)
 
 
-def _listener_fields(values: Mapping[str, Value]) -> dict[str, Any]:
+def _listener_fields(values: Mapping[str, Value], given: Container[str]) -> dict[str, Any]:
     controller_names = tuple(name.upper() for name in _texts(values, "controller.listener.names"))
-    protocols = parse_protocol_map(_text(values, "listener.security.protocol.map"))
-    for name in controller_names:
-        protocols.setdefault(name, PLAINTEXT)
+    protocols = _security_protocols(values, given, controller_names)
     listeners = parse_endpoints("listeners", _texts(values, "listeners"), protocols)
     check_ports(listeners)
     broker_side = tuple(listener for listener in listeners if listener.name not in controller_names)
     advertised = _advertised(values, protocols, broker_side, controller_names)
+    inter_broker_name = _inter_broker_name(values, given, protocols)
+    if "broker" in _texts(values, "process.roles"):
+        _check_inter_broker_name(inter_broker_name, advertised)
     return {
         "listeners": listeners,
         "advertised_listeners": advertised,
-        "inter_broker_listener_name": _inter_broker_name(values, broker_side),
+        "inter_broker_listener_name": inter_broker_name,
+        "security_protocols": protocols,
     }
+
+
+def _security_protocols(
+    values: Mapping[str, Value], given: Container[str], controller_names: tuple[str, ...]
+) -> dict[str, str]:
+    """Return the security protocol of each listener name.
+
+    As in Kafka, controller listeners are PLAINTEXT by themselves only where no protocol is chosen at all.
+    """
+    protocols = parse_protocol_map(_text(values, "listener.security.protocol.map"))
+    names = {*controller_names, *(listener_name_of(text) for text in _texts(values, "listeners"))}
+    if "listener.security.protocol.map" not in given and not names & _PROTECTED:
+        return {**dict.fromkeys(controller_names, PLAINTEXT), **protocols}
+    missing = [name for name in controller_names if name not in protocols]
+    if missing:
+        raise ConfigError(
+            f"Controller listener with name {missing[0]} defined in controller.listener.names not found in"
+            " listener.security.protocol.map  (an explicit security mapping for each controller listener is required"
+            " if listener.security.protocol.map is non-empty, or if there are security protocols other than PLAINTEXT"
+            " in use)"
+        )
+    return protocols
 
 
 def _advertised(
@@ -117,14 +152,27 @@ def _advertised(
     return tuple(listener for listener in advertised if listener.name not in controller_names)
 
 
-def _inter_broker_name(values: Mapping[str, Value], broker_side: tuple[ListenerAddress, ...]) -> str:
+def _inter_broker_name(values: Mapping[str, Value], given: Container[str], protocols: Mapping[str, str]) -> str:
     name = _text(values, "inter.broker.listener.name").upper()
     if not name:
-        protocol = _text(values, "security.inter.broker.protocol")
-        return next((listener.name for listener in broker_side if listener.security_protocol == protocol), protocol)
-    if "broker" in _texts(values, "process.roles") and name not in {listener.name for listener in broker_side}:
-        raise ConfigError(f"inter.broker.listener.name: {name} is not among the broker's listeners")
+        return _text(values, "security.inter.broker.protocol")
+    if "security.inter.broker.protocol" in given:
+        raise ConfigError("Only one of inter.broker.listener.name and security.inter.broker.protocol should be set.")
+    if name not in protocols:
+        raise ConfigError(
+            f"Listener with name {name} defined in inter.broker.listener.name not found in"
+            " listener.security.protocol.map."
+        )
     return name
+
+
+def _check_inter_broker_name(name: str, advertised: tuple[ListenerAddress, ...]) -> None:
+    names = [listener.name for listener in advertised]
+    if names and name not in names:
+        raise ConfigError(
+            "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options"
+            f" based on currently configured listeners are {','.join(names)}"
+        )
 
 
 def _connection_overrides(text: str) -> dict[str, int]:

@@ -192,7 +192,7 @@ SECURITY_KEYS = (
     *SASL_KEYS,
 )
 
-_REFUSED_PREFIXES = ("sasl.", "ssl.")
+_REFUSED_PREFIX = "sasl."
 _REFUSED_NAMES = frozenset(
     {"authorizer.class.name", "delegation.token.secret.key", "security.providers", "super.users"}
 )
@@ -206,5 +206,5 @@ def asks_for_security(name: str, text: str) -> bool:
     if name.startswith("listener.name."):
         # A SASL mechanism may stand between the listener and the key.
         rest = name.split(".", 3)[-1]
-        return bool(text) and (rest.startswith(_REFUSED_PREFIXES) or ".sasl." in rest)
-    return bool(text) and (name in _REFUSED_NAMES or name.startswith(_REFUSED_PREFIXES))
+        return bool(text) and (rest.startswith(_REFUSED_PREFIX) or ".sasl." in rest)
+    return bool(text) and (name in _REFUSED_NAMES or name.startswith(_REFUSED_PREFIX))

@@ -49,7 +49,11 @@ if TYPE_CHECKING:
     from crabka.log.recovery.recovery import LoadedLog
     from crabka.log.segment.context import SegmentContext
     from crabka.ports import Buffer
+
 __all__ = ["AppendOrigin", "AppendResult", "PartitionLog", "ReadSlice"]
+
+# Half the price of a NamedTuple's own constructor.
+_new = tuple.__new__
 
 
 class PartitionLog:
@@ -59,6 +63,8 @@ class PartitionLog:
         self, context: SegmentContext, topic_partition: TopicPartition, config: TopicConfig, loaded: LoadedLog
     ) -> None:
         self.state = state = LogState(context, topic_partition, config, loaded)
+        # Each append calls it: without a method in between.
+        self.set_high_watermark = state.set_high_watermark
         self.reads = LogReads(state)
         self.durability = LogDurability(state, loaded)
         self.copying = LogCopying(state, self.durability)
@@ -182,10 +188,6 @@ class PartitionLog:
     def segment_base_offsets(self) -> list[int]:
         """Base offsets of all segments, the active one last."""
         return self.state.segments.bases
-
-    def set_high_watermark(self, offset: int) -> None:
-        """Move the high watermark, kept between the local log start and the log end."""
-        self.state.set_high_watermark(offset)
 
     def update_config(self, config: TopicConfig) -> None:
         """Use other settings from now on. A log that leaves the remote tier begins with what is on this disk."""
@@ -319,7 +321,8 @@ class PartitionLog:
         self._note_appended(header, leader_epoch, first_offset, last_offset, marker)
         if state.flushes_by_count and state.flush_due():
             self.durability.flush()
-        return AppendResult(first_offset, last_offset, append_time_ms, state.log_start_offset, leader_epoch)
+        outcome = (first_offset, last_offset, append_time_ms, state.log_start_offset, leader_epoch, False)
+        return _new(AppendResult, outcome)
 
     def _defer(
         self,

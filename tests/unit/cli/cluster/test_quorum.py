@@ -55,7 +55,7 @@ def test_the_leader_comes_first_and_observers_last() -> None:
         (1, "follower", 5),
         (9, "observer", 10),
     ]
-    assert rows[0]["last_caught_up"] == "500 ms ago"
+    assert rows[0]["last_caught_up"] == "500ms ago"
 
 
 class QuorumOfTest:

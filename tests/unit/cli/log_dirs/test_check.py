@@ -25,7 +25,7 @@ def test_the_state_of_a_broker_is_read_from_its_metrics() -> None:
     samples = list(parse_samples(METRICS))
     row = state_row(2, samples)
     assert (row["logs_checked"], row["logs"], row["bytes_checked"], row["damaged_ranges"]) == (3, 5, 1234, 1)
-    assert (row["pass_started"], row["last_full_pass"]) == (1.7e9, None)
+    assert (row["pass_started_timestamp"], row["last_full_pass_timestamp"]) == (1_700_000_000_000, None)
     assert damage_rows(2, samples) == [
         {"broker": 2, "topic": "t", "partition": 0, "first_offset": 5, "last_offset": 7, "file": "/d/t-0/0.log"}
     ]

@@ -62,7 +62,7 @@ def test_dirs_are_listed_with_the_room_that_the_file_system_has(on_disks: RunCom
 
 def test_people_get_a_table(on_disks: RunCommand, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(sys.stdout, "isatty", lambda: True)
-    assert "log dirs" in on_disks("list").out
+    assert "PARTITIONS" in on_disks("list").out
 
 
 def test_a_cordoned_dir_gets_nothing_until_it_is_uncordoned(
@@ -241,7 +241,7 @@ def test_a_check_is_triggered_and_shown(crabka: RunCommand, tmp_path: Path) -> N
         def state() -> Any:
             return crabka("log-dirs", "check", "--bootstrap", node.bootstrap_servers, "--json").json["brokers"][0]
 
-        found = wait_until(lambda: (row := state())["last_full_pass"] and row, "the logs are checked")
+        found = wait_until(lambda: (row := state())["last_full_pass_timestamp"] and row, "the logs are checked")
         assert found["damaged_ranges"] == 0
         assert found["logs"] == found["logs_checked"]
     assert "no damage" in crabka("log-dirs", "check", "--dir", str(node.data_dir)).out

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from crabka.cli.output import column_of
 from crabka.cli.tier.status import STATUS_COLUMNS, count_beyond, lag
 from crabka.testing.remote_samples import sample_segment
 
@@ -10,7 +11,7 @@ def lag_of(
     start: int | None, local: int | None, tiered: int | None, end: int | None, local_bytes: int | None = 1000
 ) -> tuple[int | None, int | None, int | None]:
     found = lag({"start": start, "local_start": local, "tiered": tiered, "high_watermark": end}, local_bytes, 100)
-    assert set(found) < set(STATUS_COLUMNS)
+    assert set(found) < {column_of(each).name for each in STATUS_COLUMNS}
     return found["lag_offsets"], found["lag_bytes"], found["lag_segments"]
 
 

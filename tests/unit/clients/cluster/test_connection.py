@@ -21,11 +21,11 @@ from crabka.clients.errors import (
     VersionMismatchError,
 )
 from crabka.clients.security.sasl import SaslClient, SaslCredentials
-from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import ClientSecurity
 from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import ApiKey, MessageTypes
 from crabka.protocol.error_codes import ErrorCode
+from crabka.security.secret import Secret
 from tests.support.async_tests import real_time, run_with
 from tests.support.clients.scram_server import SaslScript
 from tests.support.clients.scripted_broker import NO_ANSWER, DisconnectError, ReceivedRequest, ScriptedBroker

@@ -11,10 +11,10 @@ import pytest
 from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import SaslAuthenticationError
 from crabka.clients.security.sasl import PlainExchange, SaslClient, SaslCredentials
-from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import ClientSecurity
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
+from crabka.security.secret import Secret
 from tests.support.async_tests import run_with
 from tests.support.clients.scram_server import REFUSED, SaslScript
 from tests.support.clients.scripted_broker import ReceivedRequest, ScriptedBroker

@@ -6,16 +6,9 @@ import base64
 
 import pytest
 
-from crabka.clients.security.scram import (
-    MAX_ITERATIONS,
-    MIN_ITERATIONS,
-    SCRAM_SHA_256,
-    SCRAM_SHA_512,
-    ScramClient,
-    ScramError,
-    ScramMechanism,
-)
-from crabka.clients.security.secret import Secret
+from crabka.clients.security.scram import MAX_ITERATIONS, ScramClient, ScramError
+from crabka.security.sasl.scram_keys import MIN_ITERATIONS, SCRAM_SHA_256, SCRAM_SHA_512, ScramMechanism
+from crabka.security.secret import Secret
 from tests.support.clients.scram_server import ScramServer, WrongProofError
 
 NONCE = "fyko+d2lbbFgONRv9qkxdawL"

@@ -8,10 +8,10 @@ import ssl
 import pytest
 
 from crabka.clients.security.sasl import SaslCredentials
-from crabka.clients.security.secret import Secret
 from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.clients.security.settings import SecuritySettings
 from crabka.errors import ConfigError
+from crabka.security.secret import Secret
 
 PROPERTIES = {
     "security.protocol": "SASL_SSL",

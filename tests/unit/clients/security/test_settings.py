@@ -7,9 +7,9 @@ import ssl
 import pytest
 
 from crabka.clients.security.sasl import SaslCredentials
-from crabka.clients.security.secret import Secret
 from crabka.clients.security.settings import PemFile, SecuritySettings, TlsSettings, is_idle
 from crabka.errors import ConfigError
+from crabka.security.secret import Secret
 
 PLAIN_MODULE = "org.apache.kafka.common.security.plain.PlainLoginModule"
 SCRAM_MODULE = "org.apache.kafka.common.security.scram.ScramLoginModule"

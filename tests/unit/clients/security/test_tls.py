@@ -10,10 +10,10 @@ from typing import NamedTuple
 import pytest
 
 from crabka.clients.errors import ClientNetworkError, TlsAuthenticationError
-from crabka.clients.security.secret import Secret
 from crabka.clients.security.settings import PemFile, TlsSettings
 from crabka.clients.security.tls import tls_context, tls_failure, tls_length_failure
 from crabka.errors import ConfigError
+from crabka.security.secret import Secret
 from tests.support.wire.certificates import Authority, KeyPair
 
 

@@ -51,7 +51,18 @@ def test_listeners_are_advertised_unless_others_are_given() -> None:
     [
         ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, r"nonroutable meta-address 0\.0\.0\.0"),
         ({"advertised_listeners": "SSL://h:1"}, "SSL is not among the listeners"),
-        ({"inter_broker_listener_name": "CONTROLLER"}, "CONTROLLER is not among the broker's listeners"),
+        ({"inter_broker_listener_name": "CONTROLLER"}, "must be a listener name defined in advertised.listeners"),
+        ({"inter_broker_listener_name": "NONE"}, "Listener with name NONE defined in inter.broker.listener.name not f"),
+        (
+            {"inter_broker_listener_name": "PLAINTEXT", "security_inter_broker_protocol": "PLAINTEXT"},
+            "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set",
+        ),
+        ({"security_inter_broker_protocol": "SSL"}, r"based on currently configured listeners are PLAINTEXT$"),
+        (
+            {"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT"},
+            "Controller listener with name CONTROLLER defined in controller.listener.names not found",
+        ),
+        ({"listeners": "SSL://:1,CONTROLLER://:2"}, "Controller listener with name CONTROLLER defined in"),
         ({"listeners": "PLAINTEXT://:1,CONTROLLER://:1"}, "have the same port 1"),
         ({"listeners": "EXTRA://:1,CONTROLLER://:2"}, "no security protocol is defined for listener EXTRA"),
         ({"max_connections_per_ip_overrides": "host"}, "is not of the form HOST:COUNT"),
@@ -65,10 +76,19 @@ def test_bad_listeners_are_refused(changes: dict[str, str], message: str) -> Non
 def test_named_listener_is_used_between_brokers() -> None:
     config = server(
         listeners="A://:1,B://:2,CONTROLLER://:3",
-        listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT",
+        listener_security_protocol_map="A:PLAINTEXT,B:PLAINTEXT,CONTROLLER:PLAINTEXT",
         inter_broker_listener_name="b",
     )
     assert config.inter_broker_listener_name == "B"
+
+
+def test_protocol_between_brokers_names_the_listener() -> None:
+    assert server(security_inter_broker_protocol="PLAINTEXT").inter_broker_listener_name == "PLAINTEXT"
+
+
+def test_controllers_are_plain_where_no_protocol_is_chosen() -> None:
+    config = server(listeners="PLAINTEXT://:1,ctrl://:2", controller_listener_names="Ctrl")
+    assert config.security_protocols["CTRL"] == "PLAINTEXT"
 
 
 def test_cordoned_log_dirs_are_some_or_all_of_the_log_dirs() -> None:

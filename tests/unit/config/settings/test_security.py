@@ -12,9 +12,8 @@ from crabka.config.settings.security import SASL_KEYS, TLS_KEYS, asks_for_securi
     [
         "authorizer.class.name",
         "super.users",
-        "ssl.keystore.location",
         "sasl.jaas.config",
-        "listener.name.internal.ssl.keystore.location",
+        "listener.name.internal.sasl.enabled.mechanisms",
         "listener.name.internal.scram-sha-256.sasl.jaas.config",
     ],
 )
@@ -24,7 +23,14 @@ def test_security_settings_are_recognised(name: str) -> None:
 
 
 @pytest.mark.parametrize(
-    "name", ["num.partitions", "listener.name.internal.max.connections", "principal.builder.class"]
+    "name",
+    [
+        "num.partitions",
+        "ssl.keystore.location",
+        "listener.name.internal.ssl.keystore.location",
+        "listener.name.internal.max.connections",
+        "principal.builder.class",
+    ],
 )
 def test_other_settings_ask_for_nothing(name: str) -> None:
     assert not asks_for_security(name, "something")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from crabka.clients.security.secret import Secret
+from crabka.security.secret import Secret
 
 
 def test_a_secret_is_hidden_in_every_text() -> None:

@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.clients.security.jaas import LoginEntry, parse_jaas
 from crabka.errors import ConfigError
+from crabka.security.jaas import LoginEntry, parse_jaas
 
 
 @pytest.mark.parametrize(
