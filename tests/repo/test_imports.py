@@ -14,7 +14,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = [
     *("broker", "cli", "clients", "config", "controller", "embedded", "kraft", "log", "metadata", "net"),
     *("node", "protocol", "quorum", "records", "runtime", "serving", "spark", "testing", "vfs"),
-    *("controller/decisions", "formats", "remote", "remote_topic"),
+    *("controller/decisions", "formats", "remote", "remote_topic", "security"),
 ]
 PACKAGES += [
     f"spark/{name}" for name in ("access", "decode", "jobs", "lake", "options", "plan", "read", "session", "source")
@@ -63,6 +63,7 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("protocol/part.py", "from os import path", "Pure packages"),
         ("controller/decisions/part.py", "import time", "Pure packages"),
         ("kraft/part.py", "import random", "Pure packages"),
+        ("security/part.py", "import ssl", "Pure packages"),
         ("kraft/part.py", "import crabka.metadata.part", "Imports point down only"),
         ("metadata/part.py", "import crabka.vfs.part", "Pure packages"),
         ("records/part.py", "import crabka.log.part", "Imports point down only"),
