@@ -12,13 +12,15 @@ import pytest
 
 ROOT = Path(__file__).parents[2]
 PACKAGES = [
-    *("broker", "cli", "clients", "config", "controller", "embedded", "kraft", "log", "metadata", "net"),
+    *("cli", "clients", "config", "controller", "embedded", "kraft", "log", "metadata", "net"),
     *("node", "protocol", "quorum", "records", "runtime", "serving", "spark", "testing", "vfs"),
     *("controller/decisions", "formats", "remote", "remote_topic", "security"),
 ]
 PACKAGES += [
     f"spark/{name}" for name in ("access", "decode", "jobs", "lake", "options", "plan", "read", "session", "source")
 ]
+# Nothing lies loose in the broker: each of its packages has a place in the contract.
+PACKAGES += [f"broker/{name}" for name in ("handlers", "healing", "lifecycle", "logdirs", "partition", "tiering")]
 PACKAGES += [f"spark/lake/{name}" for name in ("formats", "maintenance", "syncing", "values")]
 MODULES = ["_kio", "errors", "ids", "ports"]
 
@@ -41,6 +43,7 @@ def skeleton(tmp_path: Path) -> Path:
         (source / package / "__init__.py").touch()
         (source / package / "part.py").touch()
     (source / "__init__.py").touch()
+    (source / "broker/__init__.py").touch()
     for module in MODULES:
         (source / f"{module}.py").touch()
     return tmp_path
@@ -70,16 +73,21 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("clients/part.py", "import crabka.quorum.part", "Imports point down only"),
         ("controller/decisions/part.py", "import crabka.serving.part", "Decisions of the controller"),
         ("serving/part.py", "import crabka.controller.part", "Imports point down only"),
-        ("controller/part.py", "import crabka.broker.part", "Imports point down only"),
-        ("broker/part.py", "import crabka.controller.part", "Imports point down only"),
+        ("controller/part.py", "import crabka.broker.handlers.part", "Imports point down only"),
+        ("broker/handlers/part.py", "import crabka.controller.part", "Imports point down only"),
         ("log/part.py", "import crabka._kio", "Error codes come from crabka.protocol"),
         ("cli/part.py", "import crabka.testing.part", "Imports point down only"),
-        ("broker/part.py", "import time", "Node code reaches the machine only through ports"),
+        ("broker/handlers/part.py", "import time", "Node code reaches the machine only through ports"),
         ("log/part.py", "def f():\n    import os", "Node code reaches the machine only through ports"),
         ("embedded/part.py", "import confluent_kafka", "No Kafka client library"),
+        ("broker/partition/part.py", "import crabka.broker.handlers.part", "Imports in broker code point down only"),
+        ("broker/tiering/part.py", "import crabka.broker.partition.part", "Imports in broker code point down only"),
+        ("broker/logdirs/part.py", "import crabka.broker.healing.part", "Imports in broker code point down only"),
+        ("broker/handlers/part.py", "import crabka.broker.lifecycle.part", "Imports in broker code point down only"),
+        ("broker/part.py", "", "Imports in broker code point down only"),
         ("spark/part.py", "import crabka.cli.part", "Imports point down only"),
         ("node/part.py", "import crabka.spark.part", "Imports point down only"),
-        ("spark/part.py", "import crabka.broker.part", "Spark jobs know the tier and the clients"),
+        ("spark/part.py", "import crabka.broker.handlers.part", "Spark jobs know the tier and the clients"),
         ("spark/part.py", "def f():\n    import crabka.log.part", "Spark jobs know the tier and the clients"),
         ("spark/plan/part.py", "import crabka.spark.source.part", "Imports in Spark code point down only"),
         (

@@ -12,7 +12,7 @@ from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.state import ConsumerGroupData
 from crabka.broker.groups.coordinator import GroupCoordinator
 from crabka.broker.groups.membership import Membership
-from crabka.broker.produce.leader_append import LeaderAppender
+from crabka.broker.partition.leader_append import LeaderAppender
 from crabka.broker.transactions.messages import Resume
 from crabka.broker.transactions.transaction import Transaction
 from crabka.log.partition.state import LogState

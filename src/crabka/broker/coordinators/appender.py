@@ -9,7 +9,7 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING, Final, NamedTuple
 
-from crabka.broker.produce.leader_append import LeaderAppender
+from crabka.broker.partition.leader_append import LeaderAppender
 from crabka.log.producers.verification import ANY_TERMS
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.builder import build_batch

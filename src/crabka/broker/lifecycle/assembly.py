@@ -21,7 +21,7 @@ from crabka.broker.lifecycle.metadata_publisher import MetadataPublisher
 from crabka.broker.logdirs.assembly import build_moves
 from crabka.broker.partition.partition import Partition
 from crabka.broker.partition.partitions import PartitionRegistry
-from crabka.broker.produce.leader_append import LeaderAppender
+from crabka.broker.partition.leader_append import LeaderAppender
 from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.host import ReplicaHost
 from crabka.broker.replication.isr_changes import IsrChanges

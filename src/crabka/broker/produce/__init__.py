@@ -1,1 +1,1 @@
-"""Appends by clients and by the node itself: what a batch waits for before it enters a partition."""
+"""Appends by clients that wait before they enter a partition: for the transaction coordinator."""

@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crabka.broker.groups.coordinator import GroupCoordinator
     from crabka.broker.partition.partitions import PartitionRegistry
-    from crabka.broker.produce.leader_append import LeaderAppender
+    from crabka.broker.partition.leader_append import LeaderAppender
     from crabka.broker.transactions.ports import TxnMarker
     from crabka.config.server import ServerConfig
     from crabka.ports import Clock
