@@ -3,7 +3,11 @@
 from __future__ import annotations
 
 import asyncio
+import contextlib
 import logging
+import os
+import signal
+from collections.abc import Iterator
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any, cast
@@ -86,3 +90,36 @@ def test_a_low_limit_of_open_files_is_named(
 ) -> None:
     warn_of_file_limit(open_files, limit)
     assert [f"needs up to {open_files + 1000}" in record.getMessage() for record in caplog.records] == [True] * warned
+
+
+def test_a_node_returns_large_memory_and_collects_while_it_serves(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Without these a node keeps the memory of refused requests: collection is rare, and so is what glibc returns."""
+    seen: list[str] = []
+
+    @contextlib.contextmanager
+    def collector() -> Iterator[None]:
+        seen.append("collects")
+        yield
+        seen.append("collects no more")
+
+    class NodeThatIsStopped:
+        bootstrap_servers, side_port_address, open_file_count = "127.0.0.1:9092", None, 0
+
+        def __init__(self, _config: object, _runtime: object) -> None:
+            self.failed = asyncio.get_running_loop().create_future()
+
+        async def start(self) -> None:
+            seen.append("starts")
+            asyncio.get_running_loop().call_soon(os.kill, os.getpid(), signal.SIGTERM)
+
+        async def stop(self) -> None:
+            seen.append("stops")
+
+    monkeypatch.setattr("crabka.runtime.return_large_memory", lambda: seen.append("returns memory"))
+    monkeypatch.setattr("crabka.runtime.PeriodicCollector", collector)
+    monkeypatch.setattr("crabka.runtime.collect_less_often", lambda: None)
+    monkeypatch.setattr("crabka.node.node.Node", NodeThatIsStopped)
+    monkeypatch.setattr(node_process, "gc", SimpleNamespace(collect=lambda: None, freeze=lambda: None))
+    config = load_config(one_node_properties("data", "127.0.0.1", 9092))
+    assert node_process.run_node(config, format_new=False) == 0
+    assert seen == ["returns memory", "starts", "collects", "collects no more", "stops"]
