@@ -21,8 +21,8 @@ if TYPE_CHECKING:
     from crabka.broker.healing.scrubber import LogScrubber
     from crabka.broker.inter_broker.connections import BrokerConnections
     from crabka.broker.logdirs.move_registry import MoveRegistry
-    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.partition.leader_append import LeaderAppender
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.replication.fetchers import ReplicaFetchers
     from crabka.broker.tiering.assembly import BrokerTiering
     from crabka.broker.tiering.read.reader import RemoteReads

@@ -19,9 +19,9 @@ from crabka.broker.healing.sources import PartitionSources
 from crabka.broker.inter_broker.connections import BrokerConnections
 from crabka.broker.lifecycle.metadata_publisher import MetadataPublisher
 from crabka.broker.logdirs.assembly import build_moves
+from crabka.broker.partition.leader_append import LeaderAppender
 from crabka.broker.partition.partition import Partition
 from crabka.broker.partition.partitions import PartitionRegistry
-from crabka.broker.partition.leader_append import LeaderAppender
 from crabka.broker.replication.fetchers import ReplicaFetchers
 from crabka.broker.replication.host import ReplicaHost
 from crabka.broker.replication.isr_changes import IsrChanges

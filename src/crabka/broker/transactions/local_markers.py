@@ -22,8 +22,8 @@ if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
 
     from crabka.broker.groups.coordinator import GroupCoordinator
-    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.partition.leader_append import LeaderAppender
+    from crabka.broker.partition.partitions import PartitionRegistry
     from crabka.broker.transactions.ports import TxnMarker
     from crabka.config.server import ServerConfig
     from crabka.ports import Clock
