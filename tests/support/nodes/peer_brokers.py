@@ -9,6 +9,7 @@ from typing import Any
 
 from crabka.broker.controller_link.identity import BrokerIdentity
 from crabka.broker.inter_broker.connections import BrokerConnections
+from crabka.broker.inter_broker.outboxes import OtherBrokers
 from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.metadata.image import MetadataImage
 from crabka.protocol.apis import ApiKey, MessageTypes, request_types, response_types
@@ -37,6 +38,13 @@ class PeerWorld:
         self.brokers = BrokerConnections(self.runtime, lambda: self.image, self.identity, LISTENER, settings)
         self.peers = {node_id: ScriptedBroker() for node_id in PEER_IDS}
         self.tasks = TaskScope()
+        self.others = OtherBrokers(
+            brokers=self.brokers,
+            identity=self.identity,
+            image=lambda: self.image,
+            spawn=self.spawn,
+            timeout_ms=lambda: 1_000,
+        )
 
     async def listen(self) -> None:
         """Let the others listen."""
@@ -94,8 +102,15 @@ class FakeController:
         return [[topic.name for topic in body.topics] for key, body in self.asked if key is ApiKey.CREATE_TOPICS]
 
 
-def peer_of(node: SimNode) -> BrokerConnections:
-    """Return the connections of a broker that has a running node for a peer; the test closes them."""
+def peer_of(node: SimNode) -> OtherBrokers:
+    """Return what broker 2 needs of a running node; the test closes its connections."""
     rng = random.Random(6)
     runtime = simulated_runtime(node.loop, rng, node.network.host("peer"), MemoryFileSystem())
-    return BrokerConnections(runtime, lambda: node.context.image, BrokerIdentity(2), LISTENER)
+    identity = BrokerIdentity(2)
+    return OtherBrokers(
+        brokers=BrokerConnections(runtime, lambda: node.context.image, identity, LISTENER),
+        identity=identity,
+        image=lambda: node.context.image,
+        spawn=node.context.spawn,
+        timeout_ms=lambda: 1_000,
+    )

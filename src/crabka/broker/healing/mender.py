@@ -8,11 +8,11 @@ missing from a replica that counts for it. docs/internals/healing.md says why th
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Final
+from typing import TYPE_CHECKING, Final, NamedTuple
 
 from crabka.broker.healing.sources import SourceError
 from crabka.log.healing.batch_correction import RangeFacts, correct_range
-from crabka.log.healing.mending import MISFIT, MendError, MendRules, fit, whole_batches
+from crabka.log.healing.mending import MendError, MendRules, fit, whole_batches
 from crabka.log.partition.decompression import decompressed_limit
 from crabka.log.partition.healing import sync_files
 
@@ -28,6 +28,17 @@ if TYPE_CHECKING:
 MAX_RANGE_BYTES: Final = 64 * 1024 * 1024
 
 
+class MendResult(NamedTuple):
+    """What became of one damaged range."""
+
+    # Empty if it stays damaged.
+    source: str
+    # Why sources were of no use.
+    reasons: list[str]
+    # Whether a source has sound batches that may not be those that were written here.
+    has_misfit: bool = False
+
+
 class RangeMender:
     """Fills damaged ranges. All methods run on the loop."""
 
@@ -35,34 +46,33 @@ class RangeMender:
         self._runtime = runtime
         self._sources = sources
 
-    async def mend(self, partition: Partition, damaged: DamagedRange) -> tuple[str, list[str]]:
-        """Repair one range, durably; return the source, empty if none had it, and why others were of no use.
-
-        Raises StorageError and OSError when the disk fails.
-        """
+    async def mend(self, partition: Partition, damaged: DamagedRange) -> MendResult:
+        """Repair one range, durably. Raises StorageError and OSError when the disk fails."""
         reasons: list[str] = []
-        may_come_back = False
+        may_come_back = has_misfit = False
         target = partition.log.healing.begin_check(damaged.base_offset)
         if target is None or damaged not in partition.log.healing.damage:
-            return "", ["the segment is gone"]
+            return MendResult("", ["the segment is gone"])
         if damaged.end_position - damaged.position > MAX_RANGE_BYTES:
-            return "", [f"{damaged.end_position - damaged.position} bytes are more than are repaired at once"]
+            size = damaged.end_position - damaged.position
+            return MendResult("", [f"{size} bytes are more than are repaired at once"])
         for source in self._sources.of(partition):
             try:
                 await self._mend_from(source, partition, target, damaged)
             except (SourceError, MendError) as error:
                 reasons.append(f"{source.name}: {error}")
                 may_come_back = may_come_back or (isinstance(error, SourceError) and error.may_come_back)
+                has_misfit = has_misfit or (isinstance(error, MendError) and error.is_misfit)
             else:
-                return source.name, reasons
+                return MendResult(source.name, reasons, has_misfit)
         # A replica that is in sync and away for now has the batches for certain, and one that has others of a compacted
         # log lets this one begin anew.
-        if not may_come_back and not any(MISFIT in reason for reason in reasons):
+        if not may_come_back and not has_misfit:
             try:
-                return await self._correct(partition, target, damaged), reasons
+                return MendResult(await self._correct(partition, target, damaged), reasons)
             except MendError as error:
                 reasons.append(f"what is left of them: {error}")
-        return "", reasons or ["there is no other replica"]
+        return MendResult("", reasons or ["there is no other replica"], has_misfit)
 
     async def _correct(self, partition: Partition, target: CheckTarget, damaged: DamagedRange) -> str:
         """Put a range right from what is left of it; return what was changed."""

@@ -13,9 +13,9 @@ from collections.abc import Awaitable, Callable
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, Final
 
+from crabka.broker.healing.mender import MendResult
 from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.errors import InvariantError, StorageError
-from crabka.log.healing.mending import MISFIT
 from crabka.log.healing.paced_steps import PacedSteps
 from crabka.log.healing.scrub_schedule import ScrubProgress, ScrubSchedule
 from crabka.log.healing.scrub_settings import FIRST_PASS_MS, ScrubSettings
@@ -263,21 +263,22 @@ class LogScrubber:
         for damaged in list(log.healing.damage):
             if not self._is_open(log):
                 return
-            source, reasons = "", ["the partition is not hosted yet"]
+            result = MendResult("", ["the partition is not hosted yet"])
             if partition is not None and partition.log is log:
-                source, reasons = await self._mender.mend(partition, damaged)
-            if source:
-                await self._verify(log, damaged, source)
-            elif partition is None or not await self._begin_anew(partition, reasons):
-                self._give_up(log, damaged, reasons)
+                result = await self._mender.mend(partition, damaged)
+            if result.source:
+                await self._verify(log, damaged, result.source)
+            elif partition is None or not await self._begin_anew(partition, result):
+                self._give_up(log, damaged, result.reasons)
         if log.healing.is_damaged and self._is_open(log):
             self._schedule.retry(log.topic_partition, self._runtime.clock.now_ms())
 
-    async def _begin_anew(self, partition: Partition, reasons: list[str]) -> bool:
+    async def _begin_anew(self, partition: Partition, result: MendResult) -> bool:
         """Drop a replica and fetch it again, if no other way is left and others hold everything."""
-        if not any(MISFIT in reason for reason in reasons):
+        if not result.has_misfit:
             # No other copy could be asked: that may change.
             return False
+        reasons = result.reasons
         try:
             await self._rebuilder.rebuild(partition)
         except RebuildRefusedError as error:

@@ -5,14 +5,30 @@ Kafka's senders between brokers work like this. What is sent and what an answer 
 
 from __future__ import annotations
 
+from dataclasses import dataclass
 from typing import TYPE_CHECKING, Generic, TypeVar
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable, Callable, Hashable
 
+    from crabka.broker.controller_link.identity import BrokerIdentity
+    from crabka.broker.inter_broker.connections import BrokerConnections
+    from crabka.metadata.image import MetadataImage
     from crabka.ports import Spawn
 
 E = TypeVar("E")
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class OtherBrokers:
+    """What all senders to other brokers need of this one."""
+
+    brokers: BrokerConnections
+    identity: BrokerIdentity
+    image: Callable[[], MetadataImage]
+    spawn: Spawn
+    # The time for one request, which is looked up each time.
+    timeout_ms: Callable[[], int]
 
 
 class BrokerOutboxes(Generic[E]):

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import functools
 from dataclasses import dataclass
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 from crabka.broker.context import BrokerContext
 from crabka.broker.controller_link.auto_create import AutoTopicCreation
@@ -17,6 +17,7 @@ from crabka.broker.healing.rebuilder import ReplicaRebuilder
 from crabka.broker.healing.scrubber import LogScrubber
 from crabka.broker.healing.sources import PartitionSources
 from crabka.broker.inter_broker.connections import BrokerConnections
+from crabka.broker.inter_broker.outboxes import OtherBrokers
 from crabka.broker.lifecycle.metadata_publisher import MetadataPublisher
 from crabka.broker.logdirs.assembly import build_moves
 from crabka.broker.partition.leader_append import LeaderAppender
@@ -86,13 +87,13 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     appender = LeaderAppender(runtime, logs, spawn)
     markers = LocalMarkerWriter(runtime.clock, partitions, groups, appender, config=config)
     producer_ids = ProducerIdAllocator(parts.controller, parts.identity, spawn=spawn)
-    across: dict[str, Any] = {"image": image, "spawn": spawn, "timeout_ms": lambda: config().request_timeout_ms}
+    others = _other_brokers(parts, brokers, config)
     transactions = TransactionCoordinator(
         runtime,
         logs,
         partitions,
         producer_ids=producer_ids,
-        markers=ClusterMarkerWriter(markers, brokers, parts.identity, **across),
+        markers=ClusterMarkerWriter(markers, others),
         spawn=spawn,
         config=config,
         image=image,
@@ -120,7 +121,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         appender=appender,
         markers=markers,
         transactions=transactions,
-        partition_adder=ClusterPartitionAdder(transactions, brokers, parts.identity, **across),
+        partition_adder=ClusterPartitionAdder(transactions, others),
         metrics=NodeMetrics(),
         fetchers=fetchers,
         cleaner=cleaner,
@@ -136,6 +137,16 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     )
     _add_tiering(parts, context, config)
     return context
+
+
+def _other_brokers(parts: BrokerParts, brokers: BrokerConnections, config: Callable[[], ServerConfig]) -> OtherBrokers:
+    return OtherBrokers(
+        brokers=brokers,
+        identity=parts.identity,
+        image=lambda: parts.quorum.image,
+        spawn=parts.spawn,
+        timeout_ms=lambda: config().request_timeout_ms,
+    )
 
 
 def _build_fetchers(

@@ -109,9 +109,6 @@ class MovePlan:
                 return self._on_stopped()
             case Suspended():
                 return self._on_suspended()
-            case AssignedBack():
-                todo, self._after_undo = self._after_undo, []
-                return self._ending(todo)
             case _:
                 return self._go_on(event)
 
@@ -144,6 +141,9 @@ class MovePlan:
                 return self._to(MoveState.CLEARING, MoveAction.RELEASE, MoveAction.CLEAR_MARKER)
             case MoveState.CLEARING, MarkerRemoved():
                 return self._end(MoveOutcome.MOVED)
+            case MoveState.UNDOING, AssignedBack():
+                todo, self._after_undo = self._after_undo, []
+                return self._ending(todo)
         raise InvariantError(f"a move that is {self.state.value} cannot take {event}")
 
     def _copied(self, *, is_caught_up: bool) -> list[Todo]:

@@ -21,13 +21,10 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Mapping, Sequence
+    from collections.abc import Mapping, Sequence
 
-    from crabka.broker.controller_link.identity import BrokerIdentity
-    from crabka.broker.inter_broker.connections import BrokerConnections
+    from crabka.broker.inter_broker.outboxes import OtherBrokers
     from crabka.broker.transactions.ports import MarkerWriter, TxnMarker
-    from crabka.metadata.image import MetadataImage
-    from crabka.ports import Spawn
     from crabka.protocol.apis import MessageTypes
 
     Results = dict[TopicPartition, ErrorCode]
@@ -47,23 +44,11 @@ class _Sending(NamedTuple):
 class ClusterMarkerWriter:
     """Markers for partitions of all brokers."""
 
-    def __init__(
-        self,
-        local: MarkerWriter,
-        brokers: BrokerConnections,
-        identity: BrokerIdentity,
-        *,
-        image: Callable[[], MetadataImage],
-        spawn: Spawn,
-        timeout_ms: Callable[[], int],
-    ) -> None:
+    def __init__(self, local: MarkerWriter, others: OtherBrokers) -> None:
         self._local = local
-        self._brokers = brokers
-        self._identity = identity
-        self._image = image
-        self._timeout_ms = timeout_ms
+        self._others = others
         self._outboxes: BrokerOutboxes[_Sending] = BrokerOutboxes(
-            spawn, self._send, give_up=_give_up, max_batch_count=MAX_MARKERS_PER_REQUEST
+            others.spawn, self._send, give_up=_give_up, max_batch_count=MAX_MARKERS_PER_REQUEST
         )
 
     async def write(self, markers: Sequence[TxnMarker]) -> list[Results]:
@@ -78,14 +63,16 @@ class ClusterMarkerWriter:
         parts = []
         for node_id, group in places.items():
             part = marker._replace(partitions=tuple(group))
-            parts.append(self._write_here(part) if node_id == self._identity.node_id else self._queue(node_id, part))
+            parts.append(
+                self._write_here(part) if node_id == self._others.identity.node_id else self._queue(node_id, part)
+            )
         for written in await asyncio.gather(*parts):
             results.update(written)
         return results
 
     def _by_leader(self, partitions: Sequence[TopicPartition]) -> tuple[dict[int, list[TopicPartition]], Results]:
         """Return partitions by leader, and the errors of those without one."""
-        image = self._image()
+        image = self._others.image()
         led: dict[int, list[TopicPartition]] = {}
         refused: Results = {}
         for place in partitions:
@@ -116,11 +103,11 @@ class ClusterMarkerWriter:
     async def _send(self, node_id: int, batch: list[_Sending]) -> None:
         markers = [each.marker for each in batch]
         try:
-            answer = await self._brokers.request(
+            answer = await self._others.brokers.request(
                 node_id,
                 ApiKey.WRITE_TXN_MARKERS,
                 lambda types: _request(types, markers),
-                self._timeout_ms(),
+                self._others.timeout_ms(),
                 channel=MARKER_CHANNEL,
             )
             results = _results(answer)

@@ -23,13 +23,10 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Callable, Collection
+    from collections.abc import Collection
 
-    from crabka.broker.controller_link.identity import BrokerIdentity
-    from crabka.broker.inter_broker.connections import BrokerConnections
+    from crabka.broker.inter_broker.outboxes import OtherBrokers
     from crabka.broker.transactions.coordinator import TransactionCoordinator
-    from crabka.metadata.image import MetadataImage
-    from crabka.ports import Spawn
     from crabka.protocol.apis import MessageTypes
 
     Verdicts = dict[TopicPartition, ErrorCode]
@@ -65,23 +62,11 @@ class _Question:
 class ClusterPartitionAdder:
     """Asks the coordinators of the cluster for partitions of this broker."""
 
-    def __init__(
-        self,
-        local: TransactionCoordinator,
-        brokers: BrokerConnections,
-        identity: BrokerIdentity,
-        *,
-        image: Callable[[], MetadataImage],
-        spawn: Spawn,
-        timeout_ms: Callable[[], int],
-    ) -> None:
+    def __init__(self, local: TransactionCoordinator, others: OtherBrokers) -> None:
         self._local = local
-        self._brokers = brokers
-        self._identity = identity
-        self._image = image
-        self._timeout_ms = timeout_ms
+        self._others = others
         self._outboxes: BrokerOutboxes[_Question] = BrokerOutboxes(
-            spawn, self._send, give_up=_give_up, max_batch_count=MAX_TRANSACTIONS_PER_REQUEST
+            others.spawn, self._send, give_up=_give_up, max_batch_count=MAX_TRANSACTIONS_PER_REQUEST
         )
 
     async def add_partitions(
@@ -97,7 +82,7 @@ class ClusterPartitionAdder:
         coordinator = self._coordinator_of(transactional_id)
         if coordinator == NO_LEADER:
             return dict.fromkeys(partitions, ErrorCode.coordinator_not_available)
-        if coordinator == self._identity.node_id:
+        if coordinator == self._others.identity.node_id:
             return await self._local.add_partitions(
                 transactional_id, producer_id, producer_epoch, partitions, verify_only=verify_only
             )
@@ -106,7 +91,7 @@ class ClusterPartitionAdder:
         return {place: verdicts.get(place, ErrorCode.network_exception) for place in partitions}
 
     def _coordinator_of(self, transactional_id: str) -> int:
-        image = self._image()
+        image = self._others.image()
         partition = image.topics.partition(TRANSACTIONS_TOPIC, self._local.partition_of(transactional_id))
         return NO_LEADER if partition is None else leader_of(image, partition)
 
@@ -134,8 +119,8 @@ class ClusterPartitionAdder:
 
     async def _send(self, node_id: int, batch: list[_Question]) -> None:
         try:
-            answer = await self._brokers.request(
-                node_id, ApiKey.ADD_PARTITIONS_TO_TXN, lambda types: _request(types, batch), self._timeout_ms()
+            answer = await self._others.brokers.request(
+                node_id, ApiKey.ADD_PARTITIONS_TO_TXN, lambda types: _request(types, batch), self._others.timeout_ms()
             )
         except VersionMismatchError as error:
             # As in Kafka: a coordinator without this version cannot be asked, and nothing is refused.

@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import sys
 import time
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -139,12 +140,9 @@ def cordon(
     as_json: AsJson = False,
 ) -> None:
     """Stop new replicas in a log dir; existing ones stay and are served."""
-    node_id, cordoned = with_admin(
-        bootstrap,
-        lambda admin: _set_cordon(admin, directory, broker, is_cordoned=True),
-        command_config=command_config,
+    node_id, result = with_admin(
+        bootstrap, partial(_set_cordon, directory, broker, is_cordoned=True), command_config=command_config
     )
-    result = {"broker": node_id, "cordoned": cordoned}
     print_done(f"{directory} of broker {node_id} takes no new replicas", as_json=as_json, result=result)
 
 
@@ -158,12 +156,9 @@ def uncordon(
     as_json: AsJson = False,
 ) -> None:
     """Allow new replicas in a log dir again."""
-    node_id, cordoned = with_admin(
-        bootstrap,
-        lambda admin: _set_cordon(admin, directory, broker, is_cordoned=False),
-        command_config=command_config,
+    node_id, result = with_admin(
+        bootstrap, partial(_set_cordon, directory, broker, is_cordoned=False), command_config=command_config
     )
-    result = {"broker": node_id, "cordoned": cordoned}
     print_done(f"{directory} of broker {node_id} takes new replicas", as_json=as_json, result=result)
 
 
@@ -296,8 +291,10 @@ async def _broker_of(admin: Admin, partition: TopicPartition) -> int:
     return int(found.replicas[0])
 
 
-async def _set_cordon(admin: Admin, directory: str, broker: int | None, *, is_cordoned: bool) -> tuple[int, list[str]]:
-    """Change the setting of a broker; return its id and its cordoned log dirs."""
+async def _set_cordon(
+    directory: str, broker: int | None, admin: Admin, *, is_cordoned: bool
+) -> tuple[int, dict[str, object]]:
+    """Change the setting of a broker; return its id, and that with its cordoned log dirs."""
     dirs = await _describe(admin, None if broker is None else [broker])
     owners = [node for node, found in dirs.items() if directory in {each.path for each in found}]
     if len(owners) != 1:
@@ -310,7 +307,7 @@ async def _set_cordon(admin: Admin, directory: str, broker: int | None, *, is_co
         cordoned.append(directory)
     change = ConfigChange(CORDONED_LOG_DIRS, ",".join(cordoned))
     await admin.alter_configs(ConfigOwner(ResourceType.BROKER, str(node)), [change])
-    return node, cordoned
+    return node, {"broker": node, "cordoned": cordoned}
 
 
 def _plan_row(node: int, move: PlannedMove) -> Row:

@@ -28,14 +28,17 @@ from crabka.records.header import (
     iter_headers,
 )
 
-# What is said of batches that are sound, but may not be those that were written here.
-MISFIT: Final = "does not fit"
 _LENGTH: Final = slice(8, 12)
 _CRC: Final = slice(CRC_POSITION, ATTRIBUTES_POSITION)
 
 
 class MendError(CrabkaError):
     """What came from elsewhere cannot take the place of the damaged batches."""
+
+    def __init__(self, message: str, *, is_misfit: bool = False) -> None:
+        """`is_misfit` of batches that are sound, but may not be those that were written here."""
+        super().__init__(message)
+        self.is_misfit = is_misfit
 
 
 class MendRules(NamedTuple):
@@ -67,11 +70,12 @@ def fit(damaged: DamagedRange, old: bytes, batches: list[tuple[BatchHeader, memo
     """Return what is to be written over the bytes `old` of the damaged range. Raises MendError if it does not fit."""
     data = b"".join(batch for _, batch in batches)
     if len(data) != len(old) or not batches:
-        raise MendError(f"what is there {MISFIT}: {len(data)} bytes for {len(old)} damaged ones")
+        raise MendError(f"what is there does not fit: {len(data)} bytes for {len(old)} damaged ones", is_misfit=True)
     expected, position, is_contiguous, are_same = damaged.offset, 0, True, True
     for header, batch in batches:
         if header.base_offset < expected or header.last_offset >= damaged.end_offset:
-            raise MendError(f"what is there {MISFIT}: offset {header.base_offset} where {expected} is expected")
+            reason = f"what is there does not fit: offset {header.base_offset} where {expected} is expected"
+            raise MendError(reason, is_misfit=True)
         epoch = rules.epoch_of(header.base_offset)
         is_contiguous = is_contiguous and header.base_offset == expected and epoch is not None
         if epoch is not None and header.partition_leader_epoch not in (epoch, -1):
@@ -83,7 +87,8 @@ def fit(damaged: DamagedRange, old: bytes, batches: list[tuple[BatchHeader, memo
         expected = header.next_offset
     is_contiguous = is_contiguous and expected == damaged.end_offset
     if not are_same and (rules.is_compacted or not is_contiguous):
-        raise MendError(f"what is there {MISFIT}: the batches are not certainly those that were written here")
+        reason = "what is there does not fit: the batches are not certainly those that were written here"
+        raise MendError(reason, is_misfit=True)
     return data
 
 

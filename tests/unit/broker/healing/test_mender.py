@@ -6,7 +6,7 @@ import asyncio
 import random
 import uuid
 
-from crabka.broker.healing.mender import RangeMender
+from crabka.broker.healing.mender import MendResult, RangeMender
 from crabka.broker.healing.sources import RepairSource, SourceError
 from crabka.broker.partition.partition import Partition
 from crabka.log.healing.damage import DamagedRange
@@ -52,7 +52,7 @@ def filled(seed: int = 1) -> tuple[MemoryFileSystem, PartitionLog]:
     return context.fs, log
 
 
-def mend(log: PartitionLog, damaged: DamagedRange, *sources: RepairSource) -> tuple[str, list[str]]:
+def mend(log: PartitionLog, damaged: DamagedRange, *sources: RepairSource) -> MendResult:
     loop = VirtualTimeLoop()
     runtime = Runtime(SimulatedClock(loop), random.Random(1), InlineThreads(loop), log.state.context.fs, network=None)  # type: ignore[arg-type]
     partition = Partition(log.topic, log.partition, uuid.UUID(int=1), log, None)  # type: ignore[arg-type]
@@ -78,7 +78,7 @@ def test_a_range_of_many_batches_is_fetched_and_put_back_durably() -> None:
     fs, log, damaged = damaged_log()
     _, other = filled()
     source = LogSource(other)
-    assert mend(log, damaged, source) == ("a copy", [])
+    assert mend(log, damaged, source) == MendResult("a copy", [])
     assert len(source.fetched) > 1
     path = log.healing.segment_of(damaged.base_offset).log_path
     right = other.state.context.fs.open(path).pread(other.healing.segment_of(damaged.base_offset).size, 0)
@@ -94,7 +94,7 @@ def test_sources_that_are_of_no_use_are_passed_over() -> None:
     shorter = open_test_log(config=SMALL_SEGMENTS)
     rotten_fs, rotten = filled()
     flip(rotten_fs, rotten.healing.segment_of(damaged.base_offset).log_path, 200)
-    source, reasons = mend(
+    source, reasons, has_misfit = mend(
         log,
         damaged,
         LogSource(shorter, "short"),
@@ -105,13 +105,16 @@ def test_sources_that_are_of_no_use_are_passed_over() -> None:
     assert source == "a copy"
     assert [reason.split(":")[0] for reason in reasons] == ["short", "rotten", "different"]
     assert "checksum" in reasons[1]
+    assert has_misfit
 
 
 def test_without_a_source_nothing_is_changed() -> None:
     fs, log, damaged = damaged_log()
     path = log.healing.segment_of(damaged.base_offset).log_path
     before = fs.open(path).pread(10_000, 0)
-    assert mend(log, damaged) == ("", ["what is left of them: no single change of a byte makes the checksum fit"])
+    assert mend(log, damaged) == MendResult(
+        "", ["what is left of them: no single change of a byte makes the checksum fit"]
+    )
     assert fs.open(path).pread(10_000, 0) == before
 
 
@@ -127,8 +130,9 @@ def test_a_history_of_another_epoch_is_refused() -> None:
         flip(context.fs, path, position)
     check_and_repair(log, 0)
     (damaged,) = log.healing.damage
-    source, reasons = mend(log, damaged, LogSource(other))
+    source, reasons, has_misfit = mend(log, damaged, LogSource(other))
     assert source == ""
+    assert not has_misfit
     assert "leader epoch 4" in reasons[0]
 
 
@@ -159,7 +163,7 @@ def test_one_wrong_byte_is_corrected_when_no_other_copy_has_the_batch() -> None:
     fs, log, damaged, right = damaged_in_one_byte()
     rotten_fs, rotten = filled()
     flip(rotten_fs, rotten.healing.segment_of(damaged.base_offset).log_path, 160)
-    source, reasons = mend(log, damaged, AbsentSource(may_come_back=False), LogSource(rotten, "rotten"))
+    source, reasons, _ = mend(log, damaged, AbsentSource(may_come_back=False), LogSource(rotten, "rotten"))
     assert source.startswith("their own checksum, as no other copy has them (byte 150 from")
     assert len(reasons) == 2
     assert fs.open(log.healing.segment_of(damaged.base_offset).log_path).pread(len(right), 0) == right
@@ -171,6 +175,14 @@ def test_nothing_is_corrected_while_a_replica_that_is_in_sync_is_away() -> None:
     fs, log, damaged, right = damaged_in_one_byte()
     assert mend(log, damaged, AbsentSource(may_come_back=True))[0] == ""
     assert fs.open(log.healing.segment_of(damaged.base_offset).log_path).pread(len(right), 0) != right
+
+
+def test_nothing_is_corrected_if_a_source_has_batches_that_may_be_others() -> None:
+    _, log, damaged, _ = damaged_in_one_byte()
+    other = open_test_log(config=SMALL_SEGMENTS)
+    fill_with_transactions(other, 2)
+    source, _, has_misfit = mend(log, damaged, AbsentSource(may_come_back=False), LogSource(other))
+    assert (source, has_misfit) == ("", True)
 
 
 def test_another_copy_comes_before_a_correction() -> None:

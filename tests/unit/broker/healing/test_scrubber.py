@@ -9,6 +9,7 @@ from typing import Any
 
 import pytest
 
+from crabka.broker.healing.mender import MendResult
 from crabka.broker.healing.rebuilder import RebuildRefusedError
 from crabka.broker.healing.scrubber import LogScrubber
 from crabka.broker.partition.partition import Partition
@@ -38,22 +39,22 @@ class CopyingMender:
         self._fs = fs
         self.copies: dict[str, bytes] = {}
         self.calls: list[DamagedRange] = []
-        self.refusal = "there is no other replica"
+        self.refusal = MendResult("", ["there is no other replica"])
 
     def remember(self, log: PartitionLog) -> None:
         for base in log.segment_base_offsets:
             segment = log.healing.segment_of(base)
             self.copies[segment.log_path] = self._fs.open(segment.log_path).pread(segment.size, 0)
 
-    async def mend(self, partition: Partition, damaged: DamagedRange) -> tuple[str, list[str]]:
+    async def mend(self, partition: Partition, damaged: DamagedRange) -> MendResult:
         self.calls.append(damaged)
         log = partition.log
         target = log.healing.begin_check(damaged.base_offset)
         copy = self.copies.get(log.healing.segment_of(damaged.base_offset).log_path)
         if target is None or copy is None:
-            return "", [self.refusal]
+            return self.refusal._replace(reasons=list(self.refusal.reasons))
         assert log.healing.patch(target, damaged, copy[damaged.position : damaged.end_position])
-        return "a copy", []
+        return MendResult("a copy", [])
 
 
 class FakeRebuilder:
@@ -261,7 +262,11 @@ def test_a_replica_begins_anew_only_if_others_have_what_does_not_fit_here(caplog
         flip(bench.fs, bench.log().healing.segment_of(0).log_path, 100)
         await one_pass(bench)
         assert bench.rebuilder.rebuilt == []
-        bench.mender.refusal = "broker 2: what is there does not fit"
+        # The words of a reason decide nothing.
+        bench.mender.refusal = MendResult("", ["broker 2: what is there does not fit"])
+        await asyncio.sleep(15)
+        assert bench.rebuilder.rebuilt == []
+        bench.mender.refusal = bench.mender.refusal._replace(has_misfit=True)
         bench.rebuilder.refusal = "0 other replicas are in sync"
         await asyncio.sleep(15)
         assert bench.log().healing.is_damaged

@@ -8,7 +8,6 @@ from typing import Any
 
 import pytest
 
-from crabka.broker.controller_link.identity import BrokerIdentity
 from crabka.broker.transactions.cluster_markers import ClusterMarkerWriter
 from crabka.broker.transactions.markers import MarkerDelivery
 from crabka.broker.transactions.ports import TxnMarker
@@ -39,11 +38,7 @@ class MarkerWorld:
             peer.answers[ApiKey.WRITE_TXN_MARKERS] = self.answer
         self.writer = ClusterMarkerWriter(
             self.local,
-            world.brokers,
-            world.identity,
-            image=lambda: world.image,
-            spawn=world.spawn,
-            timeout_ms=lambda: 1_000,
+            world.others,
         )
 
     def answer(self, request: ReceivedRequest) -> Any:
@@ -231,14 +226,10 @@ async def test_nothing_is_sent_again_once_the_coordinator_has_gone(world: Marker
 
 def test_a_node_takes_the_markers_of_another_broker(node: SimNode) -> None:
     node.create_topic("t")
-    brokers = peer_of(node)
+    others = peer_of(node)
     writer = ClusterMarkerWriter(
         ControlledMarkers(),
-        brokers,
-        BrokerIdentity(2),
-        image=lambda: node.context.image,
-        spawn=node.context.spawn,
-        timeout_ms=lambda: 1_000,
+        others,
     )
     markers = [marker(HERE, producer_id=7), marker(HERE, GONE, producer_id=8)]
     results = node.run(writer.write(markers))
@@ -247,4 +238,4 @@ def test_a_node_takes_the_markers_of_another_broker(node: SimNode) -> None:
         {HERE: ErrorCode.transaction_coordinator_fenced}
     ]
     assert len(read_records(node.fetch("t").records)) == 2
-    node.run(brokers.close())
+    node.run(others.brokers.close())

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 import asyncio
 from collections.abc import Callable, Coroutine
+from dataclasses import replace
 from typing import Any, cast
 
 import pytest
 
-from crabka.broker.controller_link.identity import BrokerIdentity
 from crabka.broker.coordinators.shards import partition_for
 from crabka.broker.transactions.cluster_partition_adder import ClusterPartitionAdder
 from crabka.broker.transactions.coordinator import TransactionCoordinator
@@ -54,11 +54,7 @@ class AdderWorld:
             peer.answers[ApiKey.ADD_PARTITIONS_TO_TXN] = self.answer
         self.adder = ClusterPartitionAdder(
             cast("TransactionCoordinator", self.local),
-            world.brokers,
-            world.identity,
-            image=lambda: world.image,
-            spawn=world.spawn,
-            timeout_ms=lambda: 1_000,
+            world.others,
         )
 
     def answer(self, request: ReceivedRequest) -> Any:
@@ -204,7 +200,7 @@ async def test_a_question_is_answered_though_the_sending_fails_unexpectedly(
         return failed[-1]
 
     monkeypatch.setattr(world.adder._outboxes, "_spawn", spawn)
-    monkeypatch.setattr(world.adder, "_timeout_ms", lambda: 1 // 0)
+    monkeypatch.setattr(world.adder, "_others", replace(world.world.others, timeout_ms=lambda: 1 // 0))
     assert await asyncio.wait_for(world.ask(ON_2, T0), 10) == {T0: ErrorCode.network_exception}
     assert [type(each.exception()) for each in failed] == [ZeroDivisionError]
 
@@ -245,14 +241,10 @@ def test_a_node_answers_for_its_transactions(node: SimNode) -> None:
     node.create_topic("t", 2)
     producer = NodeProducer(node)
     producer.init()
-    brokers = peer_of(node)
+    others = peer_of(node)
     adder = ClusterPartitionAdder(
         node.context.transactions,
-        brokers,
-        BrokerIdentity(2),
-        image=lambda: node.context.image,
-        spawn=node.context.spawn,
-        timeout_ms=lambda: 1_000,
+        others,
     )
 
     def ask(*places: TopicPartition, epoch: int = producer.epoch, verify_only: bool) -> dict[TopicPartition, ErrorCode]:
@@ -263,4 +255,4 @@ def test_a_node_answers_for_its_transactions(node: SimNode) -> None:
     assert ask(T0, verify_only=False) == {T0: ErrorCode.none}
     assert ask(T0, T1, verify_only=True) == {T0: ErrorCode.none, T1: ErrorCode.transaction_abortable}
     assert ask(T0, epoch=producer.epoch + 1, verify_only=True) == {T0: ErrorCode.producer_fenced}
-    node.run(brokers.close())
+    node.run(others.brokers.close())

@@ -56,8 +56,9 @@ def test_a_compacted_log_takes_no_batch_that_may_be_another() -> None:
     ],
 )
 def test_what_does_not_fit_is_refused(fetched: bytes, reason: str) -> None:
-    with pytest.raises(MendError, match=reason):
+    with pytest.raises(MendError, match=reason) as raised:
         mended(bytes(len(DATA)), fetched)
+    assert raised.value.is_misfit == ("does not fit" in str(raised.value))
 
 
 def test_without_a_known_epoch_only_the_same_batches_are_taken() -> None:
