@@ -12,6 +12,7 @@ import crabka.broker.logdirs
 from tests.support.cluster_process.load import SequencedLoad
 from tests.support.moves import load as scene
 from tests.support.moves.log_dirs import begin_move, other_dir, wait_moved
+from tests.support.moves.steps import CANCEL_STEPS, STEPS
 from tests.support.scale import soaking
 
 pytestmark = [
@@ -29,7 +30,7 @@ SLICE = [
     ("move.after_future_renamed", "produce"),
     ("move.after_source_renamed", "idle"),
 ]
-CASES = [(step, load) for step in scene.STEPS for load in LOADS] if soaking() else SLICE
+CASES = [(step, load) for step in STEPS for load in LOADS] if soaking() else SLICE
 KILLED = -9
 FILLED = 2_000
 MORE = 200
@@ -72,4 +73,4 @@ def test_all_steps_are_known() -> None:
         for path in MODULES.glob("*.py")
         for step in re.findall(r"_hit\(\"(move\.[a-z_]+)\"\)", path.read_text(encoding="utf-8"))
     }
-    assert found == {*scene.STEPS, *scene.CANCEL_STEPS}
+    assert found == {*STEPS, *CANCEL_STEPS}

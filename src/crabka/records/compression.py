@@ -10,7 +10,7 @@ from __future__ import annotations
 
 import struct
 import zlib
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Final
 
 import cramjam
@@ -135,28 +135,34 @@ def _compress_xerial(data: Buffer) -> bytes:
 
 def _maybe_decompress_snappy(data: Buffer, max_bytes: int) -> bytes | None:
     """Return None if the output is larger."""
-    raw = bytes(data)
-    if not raw.startswith(_XERIAL_MAGIC):
-        return _maybe_decompress_snappy_block(raw, max_bytes)
     parts: list[bytes] = []
     left = max_bytes
-    position = len(_XERIAL_HEADER)
-    if len(raw) < position:
-        raise CorruptBatchError("broken snappy data: the header is cut short")
-    while position < len(raw):
-        start = position + _INT.size
-        if start > len(raw):
-            raise CorruptBatchError("broken snappy data: a block is cut short")
-        (length,) = _INT.unpack_from(raw, position)
-        position = start + length
-        if length < 0 or position > len(raw):
-            raise CorruptBatchError(f"broken snappy data: a block of {length} bytes does not fit")
-        part = _maybe_decompress_snappy_block(raw[start:position], left)
+    for block in snappy_blocks(memoryview(data)):
+        part = _maybe_decompress_snappy_block(bytes(block), left)
         if part is None:
             return None
         left -= len(part)
         parts.append(part)
     return b"".join(parts)
+
+
+def snappy_blocks(data: memoryview) -> Iterator[memoryview]:
+    """Yield the raw blocks of xerial framing, or all of what has no frame. Raises CorruptBatchError."""
+    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
+        yield data
+        return
+    position = len(_XERIAL_HEADER)
+    if len(data) < position:
+        raise CorruptBatchError("broken snappy data: the header is cut short")
+    while position < len(data):
+        start = position + _INT.size
+        if start > len(data):
+            raise CorruptBatchError("broken snappy data: a block is cut short")
+        (length,) = _INT.unpack_from(data, position)
+        position = start + length
+        if length < 0 or position > len(data):
+            raise CorruptBatchError(f"broken snappy data: a block of {length} bytes does not fit")
+        yield data[start:position]
 
 
 def _maybe_decompress_snappy_block(block: bytes, max_bytes: int) -> bytes | None:

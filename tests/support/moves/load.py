@@ -22,29 +22,6 @@ if TYPE_CHECKING:
 
 ORIGINAL: Final = "original"
 COPY: Final = "copy"
-STEPS: Final = (
-    "move.after_future_created",
-    "move.after_copied",
-    "move.before_synced",
-    "move.after_synced",
-    "move.before_assigned",
-    "move.after_assigned",
-    "move.before_marker",
-    "move.after_marker",
-    "move.after_held",
-    "move.after_tail_copied",
-    "move.before_future_renamed",
-    "move.after_future_renamed",
-    "move.after_future_synced",
-    "move.after_reopened",
-    "move.before_source_renamed",
-    "move.after_source_renamed",
-    "move.after_source_synced",
-    "move.after_released",
-    "move.before_marker_removed",
-    "move.after_marker_removed",
-)
-CANCEL_STEPS: Final = ("move.after_future_deleted",)
 # Segments of a few records: the copy has many files, and the log rolls while it is moved.
 SMALL_SEGMENTS: Final = {"internal.segment.bytes": "100000", "file.delete.delay.ms": "1000"}
 

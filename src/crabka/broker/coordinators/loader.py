@@ -3,11 +3,13 @@
 from __future__ import annotations
 
 import asyncio
-from typing import TYPE_CHECKING, Final
+import logging
+from typing import TYPE_CHECKING, Final, TypeVar
 
-from crabka.errors import OperationError
+from crabka.errors import OperationError, WireError
 from crabka.protocol.error_codes import ErrorCode
 from crabka.records.header import crc_valid, iter_headers
+from crabka.records.record import decode_records
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -17,6 +19,9 @@ if TYPE_CHECKING:
     from crabka.records.header import BatchHeader
 
     ReplayBatch = Callable[[memoryview, BatchHeader], int]
+
+T = TypeVar("T")
+logger = logging.getLogger(__name__)
 
 # A repair takes a moment, and no request is served before.
 DAMAGED_PAUSE_MS: Final = 500
@@ -52,6 +57,34 @@ async def replay_log(source: PartitionLog, threads: Threads, replay: ReplayBatch
             # Only offsets that compaction removed are left.
             break
     return count + turn
+
+
+def replay_records(
+    batch: memoryview,
+    header: BatchHeader,
+    topic: str,
+    *,
+    decode: Callable[[bytes, bytes | None], T | None],
+    apply: Callable[[T], None],
+) -> int:
+    """Apply the records of a batch; return their number.
+
+    As in Kafka, a record that cannot be read is skipped: one group or transaction may be lost, not the whole partition.
+    """
+    records = decode_records(batch, header)
+    for record in records:
+        if record.key is None:
+            continue
+        try:
+            stored = decode(record.key, record.value)
+        except WireError as error:
+            logger.warning("The record at offset %d of %s cannot be read: %s", record.offset, topic, error)
+            continue
+        if stored is None:
+            logger.warning("The record at offset %d of %s is of an unknown kind", record.offset, topic)
+        else:
+            apply(stored)
+    return len(records)
 
 
 async def _read_whole(source: PartitionLog, threads: Threads, offset: int, buffer_bytes: int) -> memoryview | None:

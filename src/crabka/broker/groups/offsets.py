@@ -6,13 +6,16 @@ partition is the last by the order of the records, not by that of the markers.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, NamedTuple, TypeAlias
+from typing import TYPE_CHECKING, Any, NamedTuple, TypeAlias
 
 from crabka.ids import ZERO_UUID
+from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
     import uuid
     from collections.abc import Callable, Iterable, Iterator, Mapping
+
+    from crabka.metadata.topics import TopicImage
 
 NO_EXPIRY = -1
 
@@ -29,6 +32,34 @@ class CommittedOffset(NamedTuple):
     # Set by clients before OffsetCommit v5; -1 means the node's retention.
     expire_timestamp_ms: int = NO_EXPIRY
     topic_id: uuid.UUID = ZERO_UUID
+
+
+class CommitRow(NamedTuple):
+    """One partition of a request to commit: its number, and either its commit or what is wrong with it."""
+
+    partition: int
+    error_code: ErrorCode
+    commit: tuple[Place, CommittedOffset] | None = None
+
+
+def commit_row(
+    topic: TopicImage | None, partition: Any, *, max_metadata_length: int, now_ms: int, retention_ms: int = -1
+) -> CommitRow:
+    """Check one partition of a request to commit."""
+    index, metadata = partition.partition_index, partition.committed_metadata or ""
+    if topic is None or index not in topic.partitions:
+        return CommitRow(index, ErrorCode.unknown_topic_or_partition)
+    if len(metadata) > max_metadata_length:
+        return CommitRow(index, ErrorCode.offset_metadata_too_large)
+    committed = CommittedOffset(
+        partition.committed_offset,
+        getattr(partition, "committed_leader_epoch", -1),
+        metadata,
+        now_ms,
+        NO_EXPIRY if retention_ms < 0 else now_ms + retention_ms,
+        topic.topic_id,
+    )
+    return CommitRow(index, ErrorCode.none, ((topic.name, index), committed))
 
 
 class PendingOffset(NamedTuple):

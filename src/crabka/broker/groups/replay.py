@@ -2,19 +2,17 @@
 
 from __future__ import annotations
 
-import logging
+from functools import partial
 from typing import TYPE_CHECKING
 
+from crabka.broker.coordinators.loader import replay_records
 from crabka.broker.groups.records import decode_pair
-from crabka.errors import WireError
+from crabka.broker.groups.shard import OFFSETS_TOPIC
 from crabka.log.recovery.replay import end_marker
-from crabka.records.record import decode_records
 
 if TYPE_CHECKING:
     from crabka.broker.groups.shard import GroupShard
     from crabka.records.header import BatchHeader
-
-logger = logging.getLogger(__name__)
 
 
 def replay_batch(shard: GroupShard, batch: memoryview, header: BatchHeader, now_ms: int) -> int:
@@ -25,18 +23,5 @@ def replay_batch(shard: GroupShard, batch: memoryview, header: BatchHeader, now_
             shard.offsets.complete(header.producer_id, commit=marker.committed)
         return 1
     producer_id = header.producer_id if header.is_transactional else -1
-    records = decode_records(batch, header)
-    for record in records:
-        if record.key is None:
-            continue
-        try:
-            stored = decode_pair(record.key, record.value)
-        except WireError as error:
-            # As in Kafka: one group may be lost, not the whole partition.
-            logger.warning("The record at offset %d of __consumer_offsets cannot be read: %s", record.offset, error)
-            continue
-        if stored is None:
-            logger.warning("The record at offset %d of __consumer_offsets is of an unknown kind", record.offset)
-        else:
-            shard.replay(stored, now_ms, producer_id)
-    return len(records)
+    apply = partial(shard.replay, now_ms=now_ms, producer_id=producer_id)
+    return replay_records(batch, header, OFFSETS_TOPIC, decode=decode_pair, apply=apply)

@@ -6,14 +6,14 @@ members may commit without a generation: that makes a simple group.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from crabka.broker.coordinators.appender import coordinator_error
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.messages import CommitAttempt
-from crabka.broker.groups.offsets import NO_EXPIRY, CommittedOffset
+from crabka.broker.groups.offsets import CommitRow, commit_row
 from crabka.broker.groups.records import offset_pair
 from crabka.errors import OperationError
 from crabka.ids import ZERO_UUID
@@ -25,23 +25,14 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
-    from crabka.broker.groups.offsets import Place
+    from crabka.broker.groups.offsets import CommittedOffset, Place
     from crabka.broker.groups.shard import HostedShard
-    from crabka.metadata.topics import TopicImage
     from crabka.serving.request import Request
 
 FIRST_VERSION_WITH_TOPIC_IDS = 10
 FIRST_VERSION_WITH_MEMBER_EPOCH = 9
 
 _TOO_LARGE = (ErrorCode.message_too_large, ErrorCode.record_list_too_large)
-
-
-class _Row(NamedTuple):
-    """One partition of the request: its number, and either its commit or what is wrong with it."""
-
-    partition: int
-    error_code: ErrorCode
-    commit: tuple[Place, CommittedOffset] | None = None
 
 
 async def handle(context: BrokerContext, request: Request) -> Any:
@@ -74,33 +65,19 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     return types.message(throttle_time=0, topics=responses)
 
 
-def _rows(context: BrokerContext, request: Request, topic: Any) -> list[_Row]:
+def _rows(context: BrokerContext, request: Request, topic: Any) -> list[CommitRow]:
     by_id = request.version >= FIRST_VERSION_WITH_TOPIC_IDS
     topics = context.image.topics
     found = topics.by_id.get(topic.topic_id or ZERO_UUID) if by_id else topics.by_name.get(topic.name)
     unknown = ErrorCode.unknown_topic_id if by_id else ErrorCode.unknown_topic_or_partition
     if found is None:
-        return [_Row(each.partition_index, unknown) for each in topic.partitions]
-    return [_row(context, request, found, each) for each in topic.partitions]
-
-
-def _row(context: BrokerContext, request: Request, topic: TopicImage, partition: Any) -> _Row:
-    index, metadata = partition.partition_index, partition.committed_metadata or ""
-    if index not in topic.partitions:
-        return _Row(index, ErrorCode.unknown_topic_or_partition)
-    if len(metadata) > context.config.offset_metadata_max_bytes:
-        return _Row(index, ErrorCode.offset_metadata_too_large)
-    now_ms = context.runtime.clock.now_ms()
+        return [CommitRow(each.partition_index, unknown) for each in topic.partitions]
+    now_ms, max_length = context.runtime.clock.now_ms(), context.config.offset_metadata_max_bytes
     retention_ms = ms(getattr(request.body, "retention_time", None))
-    committed = CommittedOffset(
-        partition.committed_offset,
-        getattr(partition, "committed_leader_epoch", -1),
-        metadata,
-        now_ms,
-        NO_EXPIRY if retention_ms < 0 else now_ms + retention_ms,
-        topic.topic_id,
-    )
-    return _Row(index, ErrorCode.none, ((topic.name, index), committed))
+    return [
+        commit_row(found, each, max_metadata_length=max_length, now_ms=now_ms, retention_ms=retention_ms)
+        for each in topic.partitions
+    ]
 
 
 async def _commit(

@@ -7,14 +7,14 @@ member and its generation are checked.
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING, Any
 
 from crabka.broker.coordinators.appender import WITHOUT_LIMIT_MS, coordinator_error, is_stored
 from crabka.broker.coordinators.replies import PendingReply
 from crabka.broker.groups.classic_group import ClassicGroup
 from crabka.broker.groups.consumer.group import ConsumerGroup
 from crabka.broker.groups.messages import NO_GENERATION, UNKNOWN_MEMBER, CommitAttempt
-from crabka.broker.groups.offsets import CommittedOffset
+from crabka.broker.groups.offsets import commit_row
 from crabka.broker.groups.records import offset_pair
 from crabka.broker.transactions.verification import (
     OFFSET_COMMIT_VERSIONS,
@@ -36,7 +36,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.context import BrokerContext
-    from crabka.broker.groups.offsets import Place
+    from crabka.broker.groups.offsets import CommitRow, CommittedOffset, Place
     from crabka.broker.groups.shard import HostedShard
     from crabka.serving.request import Request
 
@@ -45,19 +45,9 @@ FIRST_VERSION_OF_CLIENTS_THAT_KNOW_LOADING = 2
 _BASE_SEQUENCE = 0
 
 
-class _TxnRow(NamedTuple):
-    """One partition of the request: its number, and either its commit or what is wrong with it."""
-
-    partition: int
-    error_code: ErrorCode
-    commit: tuple[Place, CommittedOffset] | None = None
-
-
 async def handle(context: BrokerContext, request: Request) -> Any:
     """Check every partition, then store the good ones in one batch of the transaction."""
-    topics = [
-        (topic.name, [_row(context, topic.name, each) for each in topic.partitions]) for topic in request.body.topics
-    ]
+    topics = [(topic.name, _rows(context, topic)) for topic in request.body.topics]
     commits = [row.commit for _, rows in topics for row in rows if row.commit is not None]
     error_code = ErrorCode.none
     if commits:
@@ -84,21 +74,10 @@ async def handle(context: BrokerContext, request: Request) -> Any:
     return types.message(throttle_time=0, topics=responses)
 
 
-def _row(context: BrokerContext, name: str, partition: Any) -> _TxnRow:
-    index, metadata = partition.partition_index, partition.committed_metadata or ""
-    topic = context.image.topics.by_name.get(name)
-    if topic is None or index not in topic.partitions:
-        return _TxnRow(index, ErrorCode.unknown_topic_or_partition)
-    if len(metadata) > context.config.offset_metadata_max_bytes:
-        return _TxnRow(index, ErrorCode.offset_metadata_too_large)
-    committed = CommittedOffset(
-        partition.committed_offset,
-        getattr(partition, "committed_leader_epoch", -1),
-        metadata,
-        context.runtime.clock.now_ms(),
-        topic_id=topic.topic_id,
-    )
-    return _TxnRow(index, ErrorCode.none, ((name, index), committed))
+def _rows(context: BrokerContext, topic: Any) -> list[CommitRow]:
+    found = context.image.topics.by_name.get(topic.name)
+    now_ms, max_length = context.runtime.clock.now_ms(), context.config.offset_metadata_max_bytes
+    return [commit_row(found, each, max_metadata_length=max_length, now_ms=now_ms) for each in topic.partitions]
 
 
 async def _commit(

@@ -2,19 +2,15 @@
 
 from __future__ import annotations
 
-import logging
 from typing import TYPE_CHECKING
 
+from crabka.broker.coordinators.loader import replay_records
 from crabka.broker.transactions.records import decode_transaction
 from crabka.broker.transactions.transaction import Transaction
-from crabka.errors import WireError
-from crabka.records.record import decode_records
 
 if TYPE_CHECKING:
     from crabka.broker.transactions.state import TransactionSnapshot
     from crabka.records.header import BatchHeader
-
-logger = logging.getLogger(__name__)
 
 TRANSACTIONS_TOPIC = "__transaction_state"
 
@@ -39,18 +35,6 @@ def replay_transactions(shard: TransactionShard, batch: memoryview, header: Batc
     """Apply one batch; return its number of records."""
     if header.is_control:
         return 1
-    records = decode_records(batch, header)
-    for record in records:
-        if record.key is None:
-            continue
-        try:
-            stored = decode_transaction(record.key, record.value)
-        except WireError as error:
-            # One id may be lost, not the whole partition.
-            logger.warning("The record at offset %d of %s cannot be read: %s", record.offset, TRANSACTIONS_TOPIC, error)
-            continue
-        if stored is None:
-            logger.warning("The record at offset %d of %s is of an unknown kind", record.offset, TRANSACTIONS_TOPIC)
-        else:
-            shard.replay(*stored)
-    return len(records)
+    return replay_records(
+        batch, header, TRANSACTIONS_TOPIC, decode=decode_transaction, apply=lambda stored: shard.replay(*stored)
+    )

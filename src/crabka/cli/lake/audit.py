@@ -8,7 +8,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.lake.options import Master
+from crabka.cli.lake.options import Master, RequiredTier
 from crabka.cli.options import AsJson, CommandConfig
 from crabka.cli.session import cluster_settings
 from crabka.cli.tier.output import print_result
@@ -23,16 +23,7 @@ def audit(
         list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; all if none is named.", show_default=False)
     ] = None,
     *,
-    tier: Annotated[
-        str,
-        typer.Option(
-            "--tier",
-            metavar="URL",
-            envvar="CRABKA_TIER",
-            help="file:///directory, s3://bucket/prefix?endpoint=…, gs://…, az://….",
-            show_default=False,
-        ),
-    ],
+    tier: RequiredTier,
     bootstrap: Annotated[
         str | None,
         typer.Option("--bootstrap", "-b", help="Use the metadata of this cluster; without it the objects alone."),

@@ -77,6 +77,16 @@ TierUrl = Annotated[
         show_default=False,
     ),
 ]
+RequiredTier = Annotated[
+    str,
+    typer.Option(
+        "--tier",
+        metavar="URL",
+        envvar="CRABKA_TIER",
+        help="file:///directory, s3://bucket/prefix?endpoint=…, gs://…, az://….",
+        show_default=False,
+    ),
+]
 SourceOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the Spark source.", show_default=False),

@@ -14,6 +14,7 @@ from typing import TYPE_CHECKING, Annotated, Any
 
 import typer
 
+from crabka.cli.lake.options import RequiredTier
 from crabka.cli.node.process import load_config, parse_settings
 from crabka.cli.node.serve import read_properties
 from crabka.cli.options import AsJson
@@ -41,16 +42,7 @@ COLUMNS = (
 
 def recover(
     *,
-    tier: Annotated[
-        str,
-        typer.Option(
-            "--tier",
-            metavar="URL",
-            envvar="CRABKA_TIER",
-            help="file:///directory, s3://bucket/prefix?endpoint=…, gs://…, az://….",
-            show_default=False,
-        ),
-    ],
+    tier: RequiredTier,
     data_dir: Annotated[
         str | None, typer.Option("--data-dir", help="A new directory, for `crabka up`.", show_default=False)
     ] = None,

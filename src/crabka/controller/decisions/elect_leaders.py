@@ -19,7 +19,7 @@ from crabka.metadata.topics import NO_LEADER
 from crabka.protocol.error_codes import ErrorCode
 
 if TYPE_CHECKING:
-    from collections.abc import Sequence
+    from collections.abc import Iterable, Sequence
 
     from crabka.controller.decisions.control_view import ControllerRules
     from crabka.metadata.image import MetadataImage
@@ -71,13 +71,8 @@ def balance_leaders(
 ) -> Outcome[bool]:
     """Elect preferred leaders; True if more may be left for another batch."""
     view = ControlView(image, rules)
-    edits = PartitionEdits(view)
-    for topic, index, partition in view.partitions():
-        if len(edits.records) >= max_elections:
-            return Outcome(result=True, records=list(edits.records))
-        if partition.leader != partition.replicas[0]:
-            edits.change(topic, index, PartitionTarget(election=Election.PREFERRED))
-    return Outcome(result=False, records=list(edits.records))
+    due = ((topic, index) for topic, index, partition in view.partitions() if partition.leader != partition.replicas[0])
+    return _elect_some(view, due, Election.PREFERRED, max_elections)
 
 
 def elect_unclean_leaders(
@@ -85,12 +80,22 @@ def elect_unclean_leaders(
 ) -> Outcome[bool]:
     """Elect leaders of partitions without one whose topic allows unclean elections; True if more may be left."""
     view = ControlView(image, rules)
+    due = (
+        (topic, index)
+        for topic, index, partition in view.partitions()
+        if partition.leader == NO_LEADER and view.unclean_election_enabled(topic)
+    )
+    return _elect_some(view, due, Election.UNCLEAN, max_elections)
+
+
+def _elect_some(
+    view: ControlView, due: Iterable[tuple[TopicImage, int]], election: Election, max_elections: int
+) -> Outcome[bool]:
     edits = PartitionEdits(view)
-    for topic, index, partition in view.partitions():
+    for topic, index in due:
         if len(edits.records) >= max_elections:
             return Outcome(result=True, records=list(edits.records))
-        if partition.leader == NO_LEADER and view.unclean_election_enabled(topic):
-            edits.change(topic, index, PartitionTarget(election=Election.UNCLEAN))
+        edits.change(topic, index, PartitionTarget(election=election))
     return Outcome(result=False, records=list(edits.records))
 
 

@@ -13,15 +13,12 @@ from typing import Final
 import cramjam
 import numpy as np
 
-from crabka.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD
+from crabka.records.compression import CODEC_NAMES, GZIP, LZ4, NONE, SNAPPY, ZSTD, snappy_blocks
 from crabka.records.errors import CorruptBatchError, UnsupportedCompressionError
 from crabka.spark.decode.kernels import Bytes
 
 _GZIP_WBITS: Final = 16 + zlib.MAX_WBITS
-_XERIAL_MAGIC: Final = b"\x82SNAPPY\x00"
-_XERIAL_HEADER_BYTES: Final = 16
 _GZIP_PART_BYTES: Final = 4 << 20
-_INT: Final = struct.Struct(">i")
 _OUTPUT_FULL_MESSAGE: Final = "failed to write whole buffer"
 _FIRST_BYTES: Final = 1 << 20
 
@@ -87,21 +84,9 @@ def _gunzip(data: memoryview, output: Bytes) -> int:
 
 
 def _unsnap(data: memoryview, output: Bytes) -> int:
-    if bytes(data[: len(_XERIAL_MAGIC)]) != _XERIAL_MAGIC:
-        return _unsnap_block(data, output)
-    position = _XERIAL_HEADER_BYTES
-    if len(data) < position:
-        raise CorruptBatchError("broken snappy data: the header is cut short")
     used = 0
-    while position < len(data):
-        start = position + _INT.size
-        if start > len(data):
-            raise CorruptBatchError("broken snappy data: a block is cut short")
-        (length,) = _INT.unpack_from(data, position)
-        position = start + length
-        if length < 0 or position > len(data):
-            raise CorruptBatchError(f"broken snappy data: a block of {length} bytes does not fit")
-        used += _unsnap_block(data[start:position], output[used:])
+    for block in snappy_blocks(data):
+        used += _unsnap_block(block, output[used:])
     return used
 
 

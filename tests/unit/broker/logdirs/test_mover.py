@@ -13,33 +13,11 @@ from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, disk_failure, no_space
 from tests.support.moves.node import TWO_DIRS, InterruptedNode, alter, fill, log_names, other_dir, place_of, settle
+from tests.support.moves.steps import STEPS
 from tests.support.nodes.sim_node import SimNode, batch, build, produce_body, row
 
-PLACES = (
-    "move.after_future_created",
-    "move.after_copied",
-    "move.before_synced",
-    "move.after_synced",
-    "move.before_assigned",
-    "move.after_assigned",
-    "move.before_marker",
-    "move.after_marker",
-    "move.after_held",
-    "move.after_tail_copied",
-    "move.before_future_renamed",
-    "move.after_future_renamed",
-    "move.after_future_synced",
-    "move.after_reopened",
-    "move.before_source_renamed",
-    "move.after_source_renamed",
-    "move.after_source_synced",
-    "move.after_released",
-    "move.before_marker_removed",
-    "move.after_marker_removed",
-)
 
-
-@pytest.fixture(params=PLACES)
+@pytest.fixture(params=STEPS)
 def node(request: pytest.FixtureRequest) -> Iterator[InterruptedNode]:
     with InterruptedNode(request.param) as node:
         # Away from the dir of the metadata, whose loss is the end of the node.
