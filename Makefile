@@ -116,6 +116,6 @@ lock: $(STAMP) ## Resolve the dependencies again and rewrite requirements.lock
 	  --python-version 3.11 --all-extras --generate-hashes --no-header --no-annotate
 
 clean: ## Remove the environment, the caches and the data of `make run`
-	rm -rf $(VENV) build dist crabka-data .cache .coverage .coverage.* htmlcov
+	rm -rf $(VENV) build dist crabka-data crabka-tier crabka-lake .cache .coverage .coverage.* htmlcov
 	rm -rf .pytest_cache .mypy_cache .ruff_cache .import_linter_cache .hypothesis src/crabka.egg-info
 	find src tests tools -name __pycache__ -type d -prune -exec rm -rf {} +

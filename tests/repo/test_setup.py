@@ -8,6 +8,9 @@ import sys
 import tomllib
 from pathlib import Path
 
+from crabka.cli.node import up
+from crabka.cli.story import story
+
 ROOT = Path(__file__).parents[2]
 LOCK = (ROOT / "requirements.lock").read_text()
 PROJECT = tomllib.loads((ROOT / "pyproject.toml").read_text())["project"]
@@ -67,3 +70,11 @@ def test_seeds_are_passed_on_to_the_quorum_simulation() -> None:
 def test_seeds_are_passed_on_to_the_simulation_of_clusters() -> None:
     assert "tests.support.cluster_sim --seeds 5" in run_make("--dry-run", "sim", "CLUSTER_SEEDS=5")
     assert "tests.support.cluster_sim --seed 7 --trace" in run_make("--dry-run", "sim", "CLUSTER_SEED=7")
+
+
+def test_clean_removes_what_a_tour_leaves_and_git_ignores_it() -> None:
+    removed = run_make("--dry-run", "clean").split()
+    ignored = (ROOT / ".gitignore").read_text().split()
+    for place in (up.DEFAULT_DATA_DIR, story.DEFAULT_TIER_DIR, story.DEFAULT_LAKE_DIR):
+        assert Path(place).name in removed
+        assert f"{Path(place).name}/" in ignored

@@ -10,13 +10,17 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
+import os
 import random
+import shutil
 import socket
 import subprocess
 import sys
 import tempfile
 import time
+import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
+from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
@@ -91,6 +95,7 @@ class Measured(NamedTuple):
 class Tour(NamedTuple):
     """Results of the tour."""
 
+    topic_id: uuid.UUID
     written: Measured
     read: Measured
     read_from_tier: Measured
@@ -117,8 +122,10 @@ def main(arguments: Sequence[str]) -> int:
         listen = "127.0.0.1:0" if options.once else free_address()
         bootstrap = stack.enter_context(running_node(home, listen))
         tour = give_tour(console, bootstrap, options.records, home.tier)
-        lake = "left out" if options.no_spark else give_lake_tour(TOPIC, home.tier, home.lake, saying(console))
-        console.print(summary(bootstrap, home, tour, lake))
+        lake: LakeFacts | str = "left out"
+        if not options.no_spark:
+            lake = give_lake_tour(TOPIC, tour.topic_id, saying(console), tier=home.tier, lake_dir=home.lake)
+        console.print(summary(bootstrap, home, tour, lake, goes_on=not options.once))
         if not options.once:
             with contextlib.suppress(KeyboardInterrupt):
                 console.print(Text("The node serves until Ctrl-C.", style="dim"))
@@ -186,26 +193,27 @@ def give_tour(console: Console, bootstrap: str, record_count: int, tier: str) ->
 
         async def tour(cluster: Cluster) -> Tour:
             admin = Admin(cluster)
-            starts = await _prepare_topic(admin)
+            topic_id, starts = await _prepare_topic(admin)
             written = await write_orders(cluster, record_count, step("writing"))
             read = await read_orders(cluster, starts, record_count, step("reading"))
             ends = await _ends(admin, starts)
             await send_to_tier(admin, starts, ends, step("disk to tier"))
             again = await read_orders(cluster, starts, record_count, step("reading tier"))
-            return Tour(written, read, again, await look_at_tier(cluster, TOPIC, tier))
+            return Tour(topic_id, written, read, again, await look_at_tier(cluster, TOPIC, tier))
 
         return with_cluster(bootstrap, tour)
 
 
-async def _prepare_topic(admin: Admin) -> dict[TopicPartition, int]:
-    """Create the topic, or reuse that of an earlier tour; return its end offsets."""
+async def _prepare_topic(admin: Admin) -> tuple[uuid.UUID, dict[TopicPartition, int]]:
+    """Create the topic, or reuse that of an earlier tour; return its id and its end offsets."""
     topics = await admin.list_topics()
     if TOPIC not in topics:
         await admin.create_topics([NewTopic(TOPIC, PARTITION_COUNT, 1, TIERED_TOPIC)])
         topics = await admin.describe_topics([TOPIC])
     else:
         await keep_on_disk(admin, TOPIC)
-    return await _ends(admin, [TopicPartition(TOPIC, index) for index in topics[TOPIC].partitions])
+    ends = await _ends(admin, [TopicPartition(TOPIC, index) for index in topics[TOPIC].partitions])
+    return topics[TOPIC].topic_id, ends
 
 
 async def _ends(admin: Admin, partitions: Iterable[TopicPartition]) -> dict[TopicPartition, int]:
@@ -269,8 +277,19 @@ async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count
     return Measured(len(numbers), byte_count, time.perf_counter() - started)
 
 
-def summary(bootstrap: str, home: Home, tour: Tour, lake: LakeFacts | str) -> Panel:
-    """Return the summary of the tour."""
+def command_path() -> str:
+    """Return what to type for `crabka`: the name if the shell finds it, else where `make setup` put it."""
+    if shutil.which("crabka") is not None:
+        return "crabka"
+    script = Path(sys.executable).with_name("crabka")
+    if not script.is_relative_to(Path.cwd()):
+        return str(script)
+    name = str(script.relative_to(Path.cwd()))
+    return name if os.sep in name else f".{os.sep}{name}"
+
+
+def summary(bootstrap: str, home: Home, tour: Tour, lake: LakeFacts | str, *, goes_on: bool) -> Panel:
+    """Return the summary of the tour; with what to try next if the node goes on serving."""
     facts = Table.grid(padding=(0, 2))
     facts.add_column(style="bold cyan")
     facts.add_column()
@@ -283,12 +302,20 @@ def summary(bootstrap: str, home: Home, tour: Tour, lake: LakeFacts | str) -> Pa
     facts.add_row("checked", Text("every order came back exactly once, from the disk and from the tier", style="green"))
     _add_lake(facts, lake)
     facts.add_row("", "")
-    facts.add_row("crabka", f"crabka records tail {TOPIC} --bootstrap {bootstrap}")
-    facts.add_row("", f"crabka tier status --bootstrap {bootstrap}")
+    if goes_on:
+        _add_next_steps(facts, bootstrap)
+    else:
+        facts.add_row("next", "make run leaves the node running, and shows how to connect")
+    return Panel(facts, title="A Kafka-compatible broker in Python", border_style="cyan", expand=False)
+
+
+def _add_next_steps(facts: Table, bootstrap: str) -> None:
+    crabka = command_path()
+    facts.add_row("crabka", f"{crabka} records tail {TOPIC} -b {bootstrap}")
+    facts.add_row("", f"{crabka} tier status -b {bootstrap}")
     facts.add_row("kcat", f"kcat -b {bootstrap} -C -t {TOPIC} -o beginning -c 5")
     facts.add_row("python", Text(f'confluent_kafka.Producer({{"bootstrap.servers": "{bootstrap}"}})'))
     facts.add_row("JVM", f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {TOPIC}")
-    return Panel(facts, title="A Kafka-compatible broker in Python", border_style="cyan", expand=False)
 
 
 def _add_lake(facts: Table, lake: LakeFacts | str) -> None:
@@ -305,7 +332,9 @@ def _add_lake(facts: Table, lake: LakeFacts | str) -> None:
 
 
 def _tier_line(facts: TierFacts, home: Home) -> str:
-    fsck = "fsck: clean" if facts.verdict.exit_code == 0 else f"fsck: {len(facts.verdict.faults)} faults"
+    fsck = "fsck: clean"
+    if facts.verdict.exit_code != 0:
+        fsck = f"fsck: {len(facts.verdict.faults)} faults (`make clean` removes what earlier tours left)"
     stored = f"{facts.segment_count} segments, {facts.remote_bytes / 1e6:.1f} MB in {home.tier}"
     return f"{stored}; {facts.local_bytes / 1e6:.1f} MB left on the disk; {fsck}"
 

@@ -7,6 +7,8 @@ import time
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Final, NamedTuple
 
+from rich.console import Console
+
 from crabka.cli.tier.progress import TierProgress
 from crabka.cli.tier.status import status_rows
 from crabka.cli.tier.storage import open_storage
@@ -80,7 +82,8 @@ async def look_at_tier(cluster: Cluster, topic: str, tier: str) -> TierFacts:
     try:
         contents = check_on_threads(storage, 2)
         check = TierCheck(TierView(cluster, [topic]), storage, CheckOptions(grace_ms=60_000), contents)
-        verdict = await check.run(TierProgress())
+        # The tour has its own display, and a terminal has room for one.
+        verdict = await check.run(TierProgress(Console(stderr=True, force_terminal=False)))
     finally:
         storage.close()
     return TierFacts(

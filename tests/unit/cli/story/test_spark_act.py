@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import contextlib
+import uuid
 from pathlib import Path
 
 import pytest
@@ -14,7 +15,11 @@ from crabka.cli.story.spark_act import Sold, answer_lines
 def test_without_java_the_tour_says_why(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setenv("JAVA_HOME", str(tmp_path))
     reported = story_spark.give_lake_tour(
-        "orders", str(tmp_path), str(tmp_path / "lake"), lambda _: contextlib.nullcontext()
+        "orders",
+        uuid.uuid4(),
+        lambda _: contextlib.nullcontext(),
+        tier=str(tmp_path),
+        lake_dir=str(tmp_path / "lake"),
     )
     assert isinstance(reported, str)
     assert "Spark needs Java 17" in reported

@@ -3,7 +3,10 @@
 from __future__ import annotations
 
 import json
+import re
 import socket
+import sys
+from pathlib import Path
 
 import pytest
 
@@ -15,14 +18,37 @@ from crabka.clients.cluster.cluster import Cluster
 from crabka.ids import TopicPartition
 
 
-def test_tour_ends_with_a_summary_and_leaves_nothing(capsys: pytest.CaptureFixture[str]) -> None:
+def test_tour_ends_with_a_summary_and_leaves_nothing(
+    capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setenv("FORCE_COLOR", "1")
     assert story.run(["--once", "--records", "2500", "--no-spark"]) == 0
+    out, err = capsys.readouterr()
     # Long lines of the panel go on in the next one.
-    shown = " ".join(capsys.readouterr().out.replace("│", "").split())
+    shown = " ".join(re.sub(r"\x1b\[[0-9;?]*[A-Za-z]", "", out).replace("│", "").split())
     assert "2,500 records" in shown
     assert "every order came back exactly once, from the disk and from the tier" in shown
     assert "0.0 MB left on the disk; fsck: clean" in shown
-    assert "kcat -b 127.0.0.1:" in shown
+    assert "make run leaves the node running" in shown
+    assert "kcat" not in shown
+    assert err == "", "a second display would draw over the tour's own"
+
+
+def test_suggested_commands_are_found_by_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
+    script = tmp_path / "home" / ".venv" / "bin" / "crabka"
+    script.parent.mkdir(parents=True)
+    monkeypatch.setattr(sys, "executable", str(script.with_name("python")))
+    monkeypatch.setenv("PATH", str(tmp_path))
+    monkeypatch.chdir(tmp_path / "home")
+    assert story.command_path() == ".venv/bin/crabka"
+    monkeypatch.chdir(script.parent)
+    assert story.command_path() == "./crabka"
+    (tmp_path / "elsewhere").mkdir()
+    monkeypatch.chdir(tmp_path / "elsewhere")
+    assert story.command_path() == str(script)
+    script.touch(mode=0o755)
+    monkeypatch.setenv("PATH", str(script.parent))
+    assert story.command_path() == "crabka"
 
 
 def test_orders_are_the_same_at_every_tour() -> None:
