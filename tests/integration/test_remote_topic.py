@@ -101,7 +101,7 @@ def test_a_manager_goes_on_when_its_broker_was_restarted(tmp_path: Path) -> None
             # Reads are answered meanwhile, and a change waits for the broker.
             assert end_of(manager, PARTITIONS[0]) == 99
             change = asyncio.ensure_future(copy(manager, PARTITIONS[0], 100))
-            async with Broker(data_dir=str(tmp_path / "data"), listen=address):
+            async with Broker(data_dir=str(tmp_path / "data"), port=int(address.rpartition(":")[2])):
                 await change
                 assert end_of(manager, PARTITIONS[0]) == 199
                 async with managing(address, tmp_path / "others") as other:

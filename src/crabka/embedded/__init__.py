@@ -1,4 +1,4 @@
-"""A broker inside a Python process, for tests and small programs.
+"""Brokers inside a Python process: a test kit for everything that speaks Kafka, and small programs.
 
 Importing this package loads no broker: the pytest plugin is in it, and every test run of an environment loads that.
 """
@@ -11,7 +11,18 @@ from crabka.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from crabka.embedded.broker import Broker
+    from crabka.embedded.edge.fault import Fault
+    from crabka.embedded.edge.journal import Journal, JournalEntry
+    from crabka.embedded.settings import Settings
 
-__all__ = ["Broker"]
+__all__ = ["Broker", "Fault", "Journal", "JournalEntry", "Settings"]
 
-__getattr__ = lazy_exports(__name__, {"broker": ["Broker"]})
+__getattr__ = lazy_exports(
+    __name__,
+    {
+        "broker": ["Broker"],
+        "edge.fault": ["Fault"],
+        "edge.journal": ["Journal", "JournalEntry"],
+        "settings": ["Settings"],
+    },
+)

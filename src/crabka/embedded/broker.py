@@ -3,84 +3,154 @@
     with Broker() as broker:
         Producer({"bootstrap.servers": broker.bootstrap_servers})
 
-Without `data_dir` the data lies in a temporary directory, which is removed with the broker. `async with` works too and
-does not block the loop.
+Port and data stay the same over `stop` and `start`, `kill` and `restart`, until the block ends. Without `data_dir`
+the data lies in a temporary directory, which is removed with the broker. `async with` works too and does not block the
+loop.
 """
 
 from __future__ import annotations
 
 import asyncio
-import shutil
-import tempfile
-from os import PathLike, fspath
+import os
+import threading
 from pathlib import Path
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NoReturn, Self
 
-from crabka.config.listeners import parse_address
 from crabka.config.presets import tiered_node_properties
-from crabka.embedded.in_process import ProcessNode
-from crabka.embedded.in_thread import ThreadNode
+from crabka.embedded.edge.edge import Edge
+from crabka.embedded.nodes.one_node import one_node_config
+from crabka.embedded.nodes.process_node import ProcessNode
+from crabka.embedded.nodes.thread_node import ThreadNode
+from crabka.embedded.port_reservation import PortReservation
+from crabka.embedded.settings import Settings, settings_text
+from crabka.embedded.temporary_dir import TemporaryDir
+from crabka.embedded.under_test import UnderTest
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Callable
+    from os import PathLike
     from types import TracebackType
 
+LOOPBACK = "127.0.0.1"
+_NO_SETTINGS: Settings = {}
 
-class Broker:
-    """A one-node broker. Start it by `with`, `async with`, or `start` and `stop`."""
+
+class Broker(UnderTest):
+    """A one-node broker. Use it by `with` or `async with`, or by `start` and `close`."""
 
     def __init__(
         self,
+        settings: Settings = _NO_SETTINGS,
         *,
-        data_dir: str | None = None,
-        listen: str = "127.0.0.1:0",
-        settings: Mapping[str, str] | None = None,
+        data_dir: str | PathLike[str] | None = None,
         tier: str | PathLike[str] | None = None,
         process: bool = False,
+        host: str = LOOPBACK,
+        port: int = 0,
+        journal: bool = True,
     ) -> None:
-        """Describe the broker; `start` starts it.
+        """Describe the broker; `start` starts it. Raises ConfigError for bad settings.
 
-        `settings` are Kafka's properties. `tier` receives segments of topics with remote.storage.enable: a directory
-        or an address such as s3://bucket/prefix. `process` runs it in a child process, away from this one's
-        interpreter lock.
+        `settings` are Kafka's, as text or as Python's values. `tier` receives segments of topics with
+        remote.storage.enable: a directory or an address such as s3://bucket/prefix. `process` runs it in a child
+        process, away from this one's interpreter lock; it has no faults and no journal then. Port 0 picks a free one.
+        Without `journal` requests are not recorded.
         """
-        self._data_dir = data_dir
-        self._listen = listen
-        self._settings = ({} if tier is None else _tier_settings(tier)) | dict(settings or {})
-        self._kind: type[ThreadNode | ProcessNode] = ProcessNode if process else ThreadNode
-        self._temporary_dir: str | None = None
+        self._settings = ({} if tier is None else _tier_settings(tier)) | settings_text(settings)
+        self._given_dir = None if data_dir is None else os.fspath(data_dir)
+        self._is_process = process
+        self._host = host
+        self._given_port = port
+        self._faults_and_journal = None if process else Edge(journal=journal)
+        self._temporary_dir: TemporaryDir | None = None
+        self._reservation: PortReservation | None = None
         self._node: ThreadNode | ProcessNode | None = None
+        self._reported: BaseException | None = None
+        self._owner = os.getpid()
+        # One change of its life at a time; tests stop brokers from threads of their own.
+        self._changing = threading.RLock()
+        # Bad settings are refused here and not at the start.
+        one_node_config(self._given_dir or "unused", host, port, self._settings)
+
+    # --- life
 
     @property
     def bootstrap_servers(self) -> str:
-        """Return host:port for clients. Raises RuntimeError unless the broker runs."""
-        if self._node is None:
-            raise RuntimeError("the broker is not running: use it as a context manager or call start()")
-        return self._node.bootstrap_servers
+        """host:port for clients. Raises RuntimeError unless the broker runs, with the reason if it has failed."""
+        return self._running().bootstrap_servers
+
+    @property
+    def is_running(self) -> bool:
+        """Whether the broker was started and did neither stop nor fail."""
+        node = self._node
+        return node is not None and node.failure is None
+
+    @property
+    def data_dir(self) -> Path:
+        """The directory of the data. Raises RuntimeError if it is temporary and not made yet."""
+        if self._given_dir is not None:
+            return Path(self._given_dir)
+        if self._temporary_dir is None:
+            raise RuntimeError("the broker has no directory yet: start it first")
+        return self._temporary_dir.path / "data"
 
     def start(self) -> Self:
-        """Start and wait until requests are served. Raises ConfigError and StorageError from the node."""
-        if self._node is not None:
-            raise RuntimeError("the broker is running already")
-        host, port = parse_address(self._listen)
-        data_dir = self._data_dir
-        if data_dir is None:
-            data_dir = self._temporary_dir = tempfile.mkdtemp(prefix="crabka-")
-        try:
-            self._node = self._kind.start(data_dir, host, port, self._settings)
-        except BaseException:
-            self._remove_temporary_dir()
-            raise
+        """Start and wait until requests are served.
+
+        Raises ConfigError and StorageError from the node, RuntimeError if it runs already.
+        """
+        with self._changing:
+            self._check_owner()
+            if self._node is not None:
+                raise RuntimeError("the broker is running already")
+            self._reported = None
+            try:
+                self._node = self._new_node().start()
+            except BaseException:
+                self._let_go()
+                raise
         return self
 
     def stop(self) -> None:
-        """Stop cleanly and wait; a temporary data directory is removed. Stopping twice is allowed."""
-        node, self._node = self._node, None
-        try:
-            if node is not None:
-                node.stop()
-        finally:
-            self._remove_temporary_dir()
+        """Stop cleanly and wait; port and data are kept for another `start`. Stopping twice is allowed.
+
+        Raises RuntimeError if the broker had failed and no call has reported it.
+        """
+        self._end(ThreadNode.stop, ProcessNode.stop)
+
+    def kill(self) -> None:
+        """End as by `kill -9`: nothing is closed, flushed or answered; the next `start` recovers.
+
+        What was written is in the page cache and stays, as after the end of a process. Killing twice is allowed.
+        """
+        self._end(ThreadNode.kill, ProcessNode.kill)
+
+    def restart(self) -> None:
+        """Stop cleanly, if it runs, and start again on the same port and data."""
+        with self._changing:
+            self.stop()
+            self.start()
+
+    def pause(self) -> None:
+        """Let the broker do nothing until `resume`, as by SIGSTOP: connections stay open and are not answered."""
+        with self._changing:
+            self._running().pause()
+
+    def resume(self) -> None:
+        """Let a paused broker go on."""
+        with self._changing:
+            self._running().resume()
+
+    def close(self) -> None:
+        """Stop cleanly, give the port back and remove a temporary directory. Closing twice is allowed.
+
+        Raises RuntimeError if the broker had failed and no call has reported it.
+        """
+        with self._changing:
+            try:
+                self.stop()
+            finally:
+                self._let_go()
 
     def __enter__(self) -> Self:
         return self.start()
@@ -88,7 +158,7 @@ class Broker:
     def __exit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        self.stop()
+        self.close()
 
     async def __aenter__(self) -> Self:
         await asyncio.to_thread(self.start)
@@ -97,17 +167,87 @@ class Broker:
     async def __aexit__(
         self, _kind: type[BaseException] | None, _error: BaseException | None, _trace: TracebackType | None
     ) -> None:
-        await asyncio.to_thread(self.stop)
+        await asyncio.to_thread(self.close)
 
-    def _remove_temporary_dir(self) -> None:
+    def __reduce__(self) -> NoReturn:
+        raise TypeError("a Broker cannot be pickled: give other processes its bootstrap_servers")
+
+    def __repr__(self) -> str:
+        node = self._node
+        if node is None:
+            return "<Broker: not running>"
+        return f"<Broker: {'failed' if node.failure else node.bootstrap_servers}>"
+
+    # --- for the parts
+
+    def _edge(self) -> Edge:
+        if self._faults_and_journal is None:
+            raise RuntimeError("a broker in a child process has no faults and no journal: leave out process=True")
+        self._raise_failure()
+        return self._faults_and_journal
+
+    def _new_node(self) -> ThreadNode | ProcessNode:
+        if self._given_dir is None and self._temporary_dir is None:
+            self._temporary_dir = TemporaryDir()
+        if self._reservation is None:
+            self._reservation = PortReservation(self._host, self._given_port)
+        data_dir, port = str(self.data_dir), self._reservation.port
+        if self._is_process:
+            temporary = None if self._temporary_dir is None else str(self._temporary_dir.path)
+            return ProcessNode(data_dir, self._host, port, self._settings, temporary_dir=temporary)
+        config = one_node_config(data_dir, self._host, port, self._settings)
+        return ThreadNode(config, edge=self._faults_and_journal)
+
+    def _end(self, end_thread: Callable[[ThreadNode], None], end_process: Callable[[ProcessNode], None]) -> None:
+        with self._changing:
+            self._check_owner()
+            node, self._node = self._node, None
+            if node is None:
+                return
+            failure = node.failure
+            if isinstance(node, ThreadNode):
+                end_thread(node)
+            else:
+                end_process(node)
+            failure = failure or node.failure
+            if failure is not None and failure is not self._reported:
+                raise _failed(failure) from failure
+
+    def _running(self) -> ThreadNode | ProcessNode:
+        self._check_owner()
+        self._raise_failure()
+        if self._node is None:
+            raise RuntimeError("the broker is not running: use it as a context manager or call start()")
+        return self._node
+
+    def _raise_failure(self) -> None:
+        node = self._node
+        if node is not None and (failure := node.failure) is not None:
+            self._reported = failure
+            raise _failed(failure) from failure
+
+    def _check_owner(self) -> None:
+        if os.getpid() != self._owner:
+            raise RuntimeError(
+                f"this Broker belongs to process {self._owner}: give other processes its bootstrap_servers"
+            )
+
+    def _let_go(self) -> None:
+        if self._reservation is not None:
+            self._reservation.release()
+            self._reservation = None
         if self._temporary_dir is not None:
-            shutil.rmtree(self._temporary_dir, ignore_errors=True)
+            self._temporary_dir.remove()
             self._temporary_dir = None
+
+
+def _failed(failure: BaseException) -> RuntimeError:
+    return RuntimeError(f"the broker has failed: {failure}")
 
 
 def _tier_settings(tier: str | PathLike[str]) -> dict[str, str]:
     # The libraries of object stores are loaded only with a tier.
     from crabka.remote.backends.url import storage_settings_of_url
 
-    place = fspath(tier)
+    place = os.fspath(tier)
     return tiered_node_properties(storage_settings_of_url(place if "://" in place else str(Path(place).resolve())))

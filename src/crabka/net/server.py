@@ -100,6 +100,15 @@ class Server:
                 connection.abort()
             await self._all_gone.wait()
 
+    def abort(self) -> None:
+        """Stop accepting and cut all connections at once, without answers: the process is about to end."""
+        self._closing = True
+        self.stop_listening()
+        if self._sweep_timer is not None:
+            self._sweep_timer.cancel()
+        for connection in tuple(self.connections):
+            connection.abort()
+
     def sweep(self) -> None:
         """Cut connections that were idle during the last SWEEPS_PER_IDLE_LIMIT sweeps; a timer calls this.
 

@@ -133,6 +133,13 @@ class NodeListeners:
         for server in self._controller_servers:
             await server.close()
 
+    def abort(self) -> None:
+        """Close all sockets at once, without answers: the process is about to end."""
+        if self._side_port is not None:
+            self._side_port.close()
+        for server in (*self._client_servers, *self._controller_servers):
+            server.abort()
+
     def _new_server(
         self,
         listener: ListenerAddress,

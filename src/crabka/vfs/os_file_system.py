@@ -47,7 +47,7 @@ class OsFile:
     Not to be closed while a thread still uses it: the descriptor's number could be reused under that thread.
     """
 
-    __slots__ = ("_device", "_fd", "_fs", "_nowait", "path")
+    __slots__ = ("__weakref__", "_device", "_fd", "_fs", "_nowait", "path")
 
     def __init__(self, fs: OsFileSystem, path: str, fd: int, device: int) -> None:
         self.path = path

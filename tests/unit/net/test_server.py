@@ -175,3 +175,17 @@ async def test_a_connection_without_a_descriptor_to_spare_is_closed() -> None:
         # Those that are there go on.
         first.send(b"ping")
         assert await first.receive() == b"ping"
+
+
+@on_each_loop
+@run_with(on_loop)
+async def test_an_abort_cuts_connections_without_their_answers_and_refuses_others() -> None:
+    script = Script()
+    async with staged(script) as stage:
+        client = await stage.connect()
+        client.send(b"wait")
+        await stage.until(lambda: b"wait" in script.waiting)
+        stage.server.abort()
+        assert await client.wait_closed_by_peer() == b""
+        with pytest.raises(ConnectionRefusedError):
+            await stage.connect()

@@ -118,3 +118,23 @@ def test_requests_of_clients_pass_what_intercepts_them(node: SimNode) -> None:
     node.node.listeners.cut(connection)
     node.advance(10)
     assert open_already.closed
+
+
+@run_with(lambda test, idle: idle.loop.run(test()))
+async def test_an_abort_closes_all_sockets_at_once(idle: SimNode) -> None:
+    listeners = NodeListeners(config(**{"crabka.http.listener": "node:0"}), idle.network.host(NODE_HOST))
+    (controller,) = await listeners.bind_controller(lambda _: None)
+    (broker,) = await listeners.bind()
+    closed = asyncio.Event()
+
+    class Client(asyncio.Protocol):
+        def connection_lost(self, exc: Exception | None) -> None:
+            closed.set()
+
+    client = idle.network.host("client")
+    await client.connect(Client, NODE_HOST, broker.port)
+    listeners.abort()
+    await closed.wait()
+    for endpoint in (controller, broker):
+        with pytest.raises(ConnectionRefusedError):
+            await client.connect(Client, NODE_HOST, endpoint.port)

@@ -14,7 +14,7 @@ import pytest
 
 from crabka.broker.lifecycle.lifecycle import BrokerLifecycle
 from crabka.config.server import ServerConfig
-from crabka.embedded.one_node import start_one_node
+from crabka.embedded.nodes.one_node import one_node_config, open_node
 from crabka.errors import ConfigError, InvariantError, StorageError
 from crabka.log.dirs.log_dir import LogDir
 from crabka.node.node import Node, _collect_more
@@ -102,7 +102,8 @@ async def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_t
 
     runtime = real_runtime()
     try:
-        starting = asyncio.ensure_future(start_one_node(runtime, str(tmp_path), "127.0.0.1", 0, {}))
+        node = open_node(runtime, one_node_config(str(tmp_path), "127.0.0.1", 0, {}))
+        starting = asyncio.ensure_future(node.start())
         await asyncio.to_thread(began.wait)
         starting.cancel()
         other = LogDir(runtime.fs, str(tmp_path))

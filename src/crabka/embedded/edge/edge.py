@@ -31,9 +31,14 @@ class Edge:
 
     def requests(self, api: str | None = None, *, client_id: str | None = None) -> list[JournalEntry]:
         """Return the requests of clients. Raises RuntimeError without a journal, ValueError for an unknown API."""
+        return self.recorded.requests(api, client_id=client_id)
+
+    @property
+    def recorded(self) -> Journal:
+        """The journal. Raises RuntimeError if there is none."""
         if self.journal is None:
             raise RuntimeError("requests are not recorded: start it with journal=True")
-        return self.journal.requests(api, client_id=client_id)
+        return self.journal
 
     def attach(self, node: Node, clock: Clock, node_id: int) -> None:
         """Stand in front of a node that is not started yet; called on its loop."""

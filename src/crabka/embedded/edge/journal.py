@@ -136,6 +136,12 @@ class Journal:
             folded.append(f"{times[0]:%H:%M:%S.%f}"[:-3] + f" {text}{count}")
         return folded[-last:]
 
+    def __str__(self) -> str:
+        return "\n".join(self.lines()) or "no request was recorded"
+
+    def __len__(self) -> int:
+        return len(self._entries)
+
     # --- for the edge
 
     def record(self, header: RequestHeader, frame: memoryview, *, now_ms: int, node_id: int, peer: str) -> JournalEntry:

@@ -1,0 +1,176 @@
+"""A node on a thread of this process, with an event loop of its own."""
+
+from __future__ import annotations
+
+import asyncio
+import threading
+from concurrent.futures import Future
+from typing import TYPE_CHECKING, Self
+
+from crabka.embedded.nodes.life import Life
+from crabka.embedded.nodes.one_node import open_node
+from crabka.runtime import run
+
+if TYPE_CHECKING:
+    from collections.abc import Callable, Sequence
+
+    from crabka.config.server import ServerConfig
+    from crabka.embedded.edge.edge import Edge
+    from crabka.node.node import Node
+    from crabka.ports import Network
+    from crabka.quorum.log.voters import VoterNode
+
+
+class ThreadNode:
+    """One life of a node: `start` once, then `stop` or `kill` once."""
+
+    def __init__(
+        self,
+        config: ServerConfig,
+        *,
+        edge: Edge | None = None,
+        network: Callable[[Network], Network] | None = None,
+        cluster_id: str | None = None,
+        voters: Sequence[VoterNode] = (),
+    ) -> None:
+        """`network` puts a network between the node and the machine's; without voters the node is the only one."""
+        self._config = config
+        self._edge = edge
+        self._network = network
+        self._cluster_id = cluster_id
+        self._voters = voters
+        self._thread = threading.Thread(target=self._main, name=f"crabka-node-{config.node_id}", daemon=True)
+        self._started: Future[str] = Future()
+        self._failure: BaseException | None = None
+        self._is_killed = False
+        self._released: threading.Event | None = None
+        # Set by the thread of the node, before `_started` has a result.
+        self._loop: asyncio.AbstractEventLoop | None = None
+        self._stop_asked: asyncio.Future[None] | None = None
+        self._kill_asked: asyncio.Future[None] | None = None
+        self._life: Life | None = None
+        self._node: Node | None = None
+
+    @property
+    def bootstrap_servers(self) -> str:
+        """Return host:port for clients."""
+        return self._started.result(0)
+
+    @property
+    def failure(self) -> BaseException | None:
+        """Return why the node ended by itself, None if it did not."""
+        return self._failure
+
+    def start(self) -> Self:
+        """Start and wait until requests are served. Raises what the node's start raises."""
+        self._thread.start()
+        try:
+            self._started.result()
+        except BaseException:
+            # The start failed, or an interrupt ends the waiting for it.
+            self.kill()
+            raise
+        return self
+
+    def stop(self) -> None:
+        """Stop cleanly and wait. Stopping a node that has ended is allowed. What goes wrong is in `failure`."""
+        self.resume()
+        self._call(self._ask_for_stop)
+        self._thread.join()
+
+    def kill(self) -> None:
+        """End the node in the middle of whatever it does, and wait."""
+        self._is_killed = True
+        self._call(self._cut_off)
+        self.resume()
+        self._thread.join()
+
+    def pause(self) -> None:
+        """Let the node do nothing until `resume`: its sockets stay open, and nothing is read from them."""
+        if self._released is not None:
+            return
+        held, released = threading.Event(), threading.Event()
+
+        def hold() -> None:
+            held.set()
+            released.wait()
+            if self._is_killed:
+                # Before anything else that waits for its turn.
+                self._cut_off()
+
+        if self._call(hold):
+            self._released = released
+            while self._thread.is_alive() and not held.wait(0.1):
+                pass
+
+    def resume(self) -> None:
+        """Let a paused node go on; it notices that time has passed."""
+        released, self._released = self._released, None
+        if released is not None:
+            released.set()
+
+    # --- on the node's thread
+
+    def _main(self) -> None:
+        try:
+            run(self._serve())
+        except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
+            if self._started.done():
+                self._failure = self._failure or error
+            else:
+                self._started.set_exception(error)
+
+    async def _serve(self) -> None:
+        loop = asyncio.get_running_loop()
+        self._stop_asked, self._kill_asked = loop.create_future(), loop.create_future()
+        life = self._life = Life(self._network)
+        self._loop = loop
+        living = asyncio.ensure_future(self._live(life))
+        if self._is_killed:
+            self._cut_off()
+        await asyncio.wait((living, self._kill_asked), return_when=asyncio.FIRST_COMPLETED)
+        if not living.done():
+            await life.bury()
+            if not self._started.done():
+                self._started.set_exception(RuntimeError("the node was killed while it started"))
+            return
+        life.close()
+        living.result()
+
+    async def _live(self, life: Life) -> None:
+        node = self._node = open_node(life.runtime, self._config, cluster_id=self._cluster_id, voters=self._voters)
+        if self._edge is not None:
+            self._edge.attach(node, life.runtime.clock, self._config.node_id)
+        try:
+            await node.start()
+            self._started.set_result(node.bootstrap_servers)
+            assert self._stop_asked is not None  # noqa: S101 - made before
+            await asyncio.wait((self._stop_asked, node.failed), return_when=asyncio.FIRST_COMPLETED)
+            if node.failed.done():
+                self._failure = node.failed.exception()
+            await node.stop()
+        finally:
+            if self._edge is not None:
+                self._edge.detach(node)
+
+    def _ask_for_stop(self) -> None:
+        if self._stop_asked is not None and not self._stop_asked.done():
+            self._stop_asked.set_result(None)
+
+    def _cut_off(self) -> None:
+        if self._kill_asked is None or self._kill_asked.done() or self._life is None:
+            return
+        if self._node is not None:
+            self._node.listeners.abort()
+        self._life.cut_off()
+        self._kill_asked.set_result(None)
+
+    def _call(self, action: Callable[[], None]) -> bool:
+        """Call on the node's loop; return False if the node has ended or has no loop yet."""
+        if self._loop is None:
+            return False
+        try:
+            self._loop.call_soon_threadsafe(action)
+        except RuntimeError:  # the loop is closed
+            return False
+        return True

@@ -1,0 +1,39 @@
+"""A port that stays ours while the node that listens on it is down.
+
+A socket that is bound and does not listen keeps the port from being given to an outgoing connection or to others who
+ask for any free port. Linux lets the node listen on it at the same time, since both allow the address to be reused;
+elsewhere the port is only chosen.
+"""
+
+from __future__ import annotations
+
+import socket
+import sys
+from typing import Final
+
+from crabka.errors import ConfigError
+
+_CAN_SHARE: Final = sys.platform == "linux"
+
+
+class PortReservation:
+    """A port of an address of this machine."""
+
+    def __init__(self, host: str, port: int = 0) -> None:
+        """Reserve a port, 0 for any that is free. Raises ConfigError."""
+        family = socket.AF_INET6 if ":" in host else socket.AF_INET
+        reserved = socket.socket(family, socket.SOCK_STREAM)
+        try:
+            reserved.setsockopt(socket.SOL_SOCKET, socket.SO_REUSEADDR, 1)
+            reserved.bind((host, port))
+        except OSError as error:
+            reserved.close()
+            raise ConfigError(f"port {port} of {host} cannot be used: {error.strerror}") from error
+        self.port = int(reserved.getsockname()[1])
+        self._socket = reserved
+        if not _CAN_SHARE:
+            reserved.close()
+
+    def release(self) -> None:
+        """Give the port back. Releasing it twice is allowed."""
+        self._socket.close()

@@ -1,0 +1,75 @@
+"""Settings as a test writes them: typed values become Kafka's text, and a name that Kafka does not have is refused.
+
+A node that an operator starts only warns of unknown names, as Kafka does. In a test a misspelt name is a mistake.
+"""
+
+from __future__ import annotations
+
+import os
+from collections.abc import Mapping
+from typing import Any, Final
+
+from crabka.config.keys import to_text
+from crabka.config.server import ServerConfig
+from crabka.config.settings.table import SERVER_KEYS, unknown_key_warning
+from crabka.errors import ConfigError
+
+Setting = bool | int | float | str | os.PathLike[str]
+Settings = Mapping[str, Setting]
+
+# What makes several nodes one cluster. A broker that was given them would be a cluster of its own all the same.
+_OF_CLUSTERS: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
+_ROLES = "process.roles"
+
+
+def settings_text(settings: Settings) -> dict[str, str]:
+    """Return the settings as Kafka's properties. Raises ConfigError for a name or a value that is no text or number."""
+    if not isinstance(settings, Mapping):
+        raise ConfigError(f"settings are a mapping of Kafka's names to values, not {_kind(settings)}")
+    return {_checked_name(name): _text(name, value) for name, value in settings.items()}
+
+
+def refuse_quorum(settings: Mapping[str, str]) -> None:
+    """Raise ConfigError for settings that a node has only as a part of a cluster."""
+    for name in _OF_CLUSTERS:
+        if settings.get(name):
+            raise ConfigError(
+                f"{name} cannot be set: a Broker is a cluster of one node; for several use"
+                " crabka.embedded.Cluster(nodes=3)"
+            )
+    roles = {role.strip() for role in settings.get(_ROLES, "").split(",")} - {""}
+    if roles and roles != {"broker", "controller"}:
+        raise ConfigError(f"{_ROLES}={settings[_ROLES]}: an embedded node is always broker and controller")
+
+
+def check_settings(properties: Mapping[str, str], given: Mapping[str, str]) -> ServerConfig:
+    """Parse all properties of a node, and refuse the `given` names among them that mean nothing. Raises ConfigError."""
+    config, _warnings = ServerConfig.from_properties(properties)
+    prefixes = (config.remote_log_storage_manager_impl_prefix, config.remote_log_metadata_manager_impl_prefix)
+    for name in given:
+        if name not in SERVER_KEYS and (reason := unknown_key_warning(name, prefixes)) is not None:
+            raise ConfigError(reason)
+    return config
+
+
+def _checked_name(name: Any) -> str:
+    if not isinstance(name, str):
+        raise ConfigError(f"the name of a setting is a string, not {_kind(name)} ({name!r})")
+    return name
+
+
+def _text(name: str, value: Any) -> str:
+    match value:
+        case bool() | int() | float() | str():
+            return to_text(value)
+        case os.PathLike() if isinstance(text := os.fspath(value), str):
+            return text
+        case list() | tuple() | set() | frozenset():
+            raise ConfigError(f"{name}: give a list as text with commas, such as {','.join(map(str, value))!r}")
+        case None:
+            raise ConfigError(f"{name}: None is no value: leave the setting out to have its default")
+    raise ConfigError(f"{name}: a value is a bool, a number, a string or a path, not {_kind(value)}")
+
+
+def _kind(value: object) -> str:
+    return f"a {type(value).__name__}"
