@@ -13,9 +13,10 @@ if TYPE_CHECKING:
     from crabka.embedded.broker import Broker
     from crabka.embedded.edge.fault import Fault
     from crabka.embedded.edge.journal import Journal, JournalEntry
+    from crabka.embedded.row import Row
     from crabka.embedded.settings import Settings
 
-__all__ = ["Broker", "Fault", "Journal", "JournalEntry", "Settings"]
+__all__ = ["Broker", "Fault", "Journal", "JournalEntry", "Row", "Settings"]
 
 __getattr__ = lazy_exports(
     __name__,
@@ -23,6 +24,7 @@ __getattr__ = lazy_exports(
         "broker": ["Broker"],
         "edge.fault": ["Fault"],
         "edge.journal": ["Journal", "JournalEntry"],
+        "row": ["Row"],
         "settings": ["Settings"],
     },
 )

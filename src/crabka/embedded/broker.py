@@ -17,6 +17,7 @@ from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from crabka.config.presets import tiered_node_properties
+from crabka.embedded.client import KitClient
 from crabka.embedded.edge.edge import Edge
 from crabka.embedded.nodes.one_node import one_node_config
 from crabka.embedded.nodes.process_node import ProcessNode
@@ -62,6 +63,7 @@ class Broker(UnderTest):
         self._host = host
         self._given_port = port
         self._faults_and_journal = None if process else Edge(journal=journal)
+        self._kit_client = KitClient(lambda: self.bootstrap_servers)
         self._temporary_dir: TemporaryDir | None = None
         self._reservation: PortReservation | None = None
         self._node: ThreadNode | ProcessNode | None = None
@@ -183,8 +185,18 @@ class Broker(UnderTest):
     def _edge(self) -> Edge:
         if self._faults_and_journal is None:
             raise RuntimeError("a broker in a child process has no faults and no journal: leave out process=True")
-        self._raise_failure()
+        self._check()
         return self._faults_and_journal
+
+    def _client(self) -> KitClient:
+        return self._kit_client
+
+    def _check(self) -> None:
+        self._check_owner()
+        node = self._node
+        if node is not None and (failure := node.failure) is not None:
+            self._reported = failure
+            raise _failed(failure) from failure
 
     def _new_node(self) -> ThreadNode | ProcessNode:
         if self._given_dir is None and self._temporary_dir is None:
@@ -204,6 +216,7 @@ class Broker(UnderTest):
             node, self._node = self._node, None
             if node is None:
                 return
+            self._kit_client.close()
             failure = node.failure
             if isinstance(node, ThreadNode):
                 end_thread(node)
@@ -214,17 +227,10 @@ class Broker(UnderTest):
                 raise _failed(failure) from failure
 
     def _running(self) -> ThreadNode | ProcessNode:
-        self._check_owner()
-        self._raise_failure()
+        self._check()
         if self._node is None:
             raise RuntimeError("the broker is not running: use it as a context manager or call start()")
         return self._node
-
-    def _raise_failure(self) -> None:
-        node = self._node
-        if node is not None and (failure := node.failure) is not None:
-            self._reported = failure
-            raise _failed(failure) from failure
 
     def _check_owner(self) -> None:
         if os.getpid() != self._owner:

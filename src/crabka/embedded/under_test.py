@@ -1,14 +1,31 @@
-"""What a broker, a cluster and a node of a cluster offer to a test: faults at will, and a journal of requests."""
+"""What a broker, a cluster and a node of a cluster offer to a test.
+
+Topics and records, waiting for a condition, faults at will, and a journal of requests.
+"""
 
 from __future__ import annotations
 
 from abc import ABC, abstractmethod
-from typing import TYPE_CHECKING
+from typing import TYPE_CHECKING, TypeVar
+
+from crabka.embedded.waiting import note_seen, wait_until
 
 if TYPE_CHECKING:
+    from collections.abc import Callable, Iterable
+
+    from crabka.clients.fetcher.fetcher import FetchedRecord
+    from crabka.clients.producer.accumulator import RecordMetadata
+    from crabka.embedded.client import KitClient
     from crabka.embedded.edge.edge import Edge
     from crabka.embedded.edge.fault import Fault
     from crabka.embedded.edge.journal import Journal, JournalEntry
+    from crabka.embedded.row import AnyRow
+    from crabka.embedded.settings import Settings
+
+T = TypeVar("T")
+
+_NO_SETTINGS: Settings = {}
+WAIT_S = 10.0
 
 
 class UnderTest(ABC):
@@ -23,6 +40,14 @@ class UnderTest(ABC):
     def _edge(self) -> Edge:
         """Return faults and journal. Raises RuntimeError if there are none."""
 
+    @abstractmethod
+    def _client(self) -> KitClient:
+        """Return the kit's own client."""
+
+    @abstractmethod
+    def _check(self) -> None:
+        """Raise RuntimeError if something failed that should run."""
+
     def _node_id(self) -> int | None:
         """Return the node that faults and requests are limited to, None for all."""
         return None
@@ -31,6 +56,57 @@ class UnderTest(ABC):
     def bootstrap(self) -> str:
         """The same as `bootstrap_servers`."""
         return self.bootstrap_servers
+
+    # --- topics and records
+
+    def create_topic(
+        self, name: str, partitions: int = 1, *, replicas: int | None = None, settings: Settings = _NO_SETTINGS
+    ) -> str:
+        """Create a topic and wait until it has leaders; return its name. Without `replicas` the broker decides.
+
+        `settings` are Kafka's, such as {"cleanup.policy": "compact"}. Raises ConfigError for a setting that Kafka does
+        not have, OperationError from the broker.
+        """
+        self._client().create_topic(name, partitions, replicas, settings)
+        return name
+
+    def delete_topic(self, name: str) -> None:
+        """Delete a topic with its records. Raises OperationError if there is none."""
+        self._client().delete_topic(name)
+
+    def produce(self, topic: str, rows: Iterable[AnyRow], *, partition: int | None = None) -> list[RecordMetadata]:
+        """Produce records and wait until all replicas in sync have them; return their positions.
+
+        A row is a value, a pair of key and value, or a `Row` with headers, partition or timestamp; text is written as
+        UTF-8. A topic that does not exist is created if the broker does so. Raises OperationError, TypeError.
+        """
+        return self._client().produce(topic, rows, partition)
+
+    def records(self, topic: str, *, partition: int | None = None, read_committed: bool = False) -> list[FetchedRecord]:
+        """Return all records that a topic, or one of its partitions, has now, by partition and offset.
+
+        It does not wait for more, and commits nothing. With `read_committed` records of open and aborted transactions
+        are left out. Raises OperationError if there is no such topic, LookupError if there is no such partition.
+        """
+        found = self._client().records(topic, partition, read_committed=read_committed)
+        note_seen(f"records({topic!r})", [record.value for record in found])
+        return found
+
+    def lag(self, group: str, *, topic: str | None = None) -> int:
+        """Return how many records of its topics, or of one, a group has not committed yet.
+
+        Partitions without a commit count from their first record. Raises LookupError while the group has committed
+        nothing at all and no topic is given; for `wait_until` that means: not yet.
+        """
+        return note_seen(f"lag({group!r})", self._client().lag(group, topic))
+
+    def wait_until(self, condition: Callable[[], T], timeout: float = WAIT_S, *, message: str | None = None) -> T:
+        """Call the condition until its result is true, and return that.
+
+        Failed assertions, missing items (LookupError) and errors of the broker mean: not yet. Raises TimeoutError, with
+        what the condition has seen last, and RuntimeError if the broker fails meanwhile.
+        """
+        return wait_until(condition, timeout, message=message, check=self._check)
 
     # --- faults
 
@@ -102,7 +178,8 @@ class UnderTest(ABC):
         """
         found = self._edge().requests(api, client_id=client_id)
         node_id = self._node_id()
-        return found if node_id is None else [each for each in found if each.node_id == node_id]
+        mine = found if node_id is None else [each for each in found if each.node_id == node_id]
+        return note_seen(f"requests({'' if api is None else repr(api)})", mine)
 
     @property
     def journal(self) -> Journal:

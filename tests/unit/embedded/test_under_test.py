@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.embedded.client import KitClient
 from crabka.embedded.edge.edge import Edge
 from crabka.embedded.under_test import UnderTest
 
@@ -12,6 +13,7 @@ class Target(UnderTest):
     def __init__(self, edge: Edge, node_id: int | None = None) -> None:
         self.edge = edge
         self.node_id = node_id
+        self.failure = ""
 
     @property
     def bootstrap_servers(self) -> str:
@@ -19,6 +21,13 @@ class Target(UnderTest):
 
     def _edge(self) -> Edge:
         return self.edge
+
+    def _client(self) -> KitClient:
+        return KitClient(lambda: self.bootstrap_servers)
+
+    def _check(self) -> None:
+        if self.failure:
+            raise RuntimeError(self.failure)
 
     def _node_id(self) -> int | None:
         return self.node_id
@@ -48,3 +57,12 @@ def test_faults_of_a_node_are_limited_to_it() -> None:
     for ask in (target.requests, lambda: target.journal):
         with pytest.raises(RuntimeError, match="journal=True"):
             ask()
+
+
+def test_waiting_ends_with_the_reason_of_a_failure() -> None:
+    target = Target(Edge(journal=True))
+    with pytest.raises(TimeoutError, match=r"requests\('Fetch'\): \[\]"):
+        target.wait_until(lambda: target.requests("Fetch"), timeout=0)
+    target.failure = "the broker has failed: no disk"
+    with pytest.raises(RuntimeError, match="no disk"):
+        target.wait_until(lambda: False)
