@@ -12,7 +12,7 @@ from crabka.broker.partition.partition import Partition
 from crabka.log.dirs import dir_writer
 from crabka.log.partition.append import PendingAppend
 from crabka.ports import Runtime
-from crabka.protocol.apis import ApiKey
+from crabka.protocol.apis import ApiKey, request_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.testing import FaultRule, FaultyFileSystem, InlineThreads
 from tests.support.nodes.sim_node import SimNode, WireClient, batch, build, produce_body, row
@@ -83,16 +83,18 @@ class SlowNode(SimNode):
 
     def stall(self) -> None:
         """Let one append stall the loop."""
-        stall = self.disk.add(
-            FaultRule(
-                operation="pwritev",
-                path=f"{SLOW_DIR}/*.log",
-                times=1,
-                before=lambda _operation, _path: self.loop.advance((LIMIT_MS + 1) / 1000),
-            )
-        )
+        stall = self.disk.add(self.stalled())
         assert self.produce("t", batch(b"stall"), partition=self.slow.index).error_code == 0
         self.disk.remove(stall)
+
+    def stalled(self) -> FaultRule:
+        """Return what lets one append to the slow dir stall the loop."""
+        return FaultRule(
+            operation="pwritev",
+            path=f"{SLOW_DIR}/*.log",
+            times=1,
+            before=lambda _operation, _path: self.loop.advance((LIMIT_MS + 1) / 1000),
+        )
 
     def post(self, client: WireClient, partition: Partition, records: bytes) -> None:
         """Produce without waiting for the answer."""
@@ -166,6 +168,20 @@ def test_order_and_idempotence_are_kept(node: SlowNode) -> None:
         (ErrorCode.none, 4),
     ]
     assert node.values("t", node.slow.index) == [b"stall", b"0", b"1", b"2", b"3"]
+
+
+def test_a_slow_append_is_not_counted_for_the_rows_after_it(node: SlowNode) -> None:
+    types = request_types(ApiKey.PRODUCE, PRODUCE_VERSION)
+    rows = [types.new("PartitionProduceData", index=each.index, records=batch(b"a")) for each in (node.slow, node.fast)]
+    topics = [types.new("TopicProduceData", name="t", topic_id=None, partition_data=rows)]
+    stall = node.disk.add(node.stalled())
+    client = node.connect()
+    client.post(
+        ApiKey.PRODUCE, PRODUCE_VERSION, types.message(transactional_id=None, acks=1, timeout=1000, topic_data=topics)
+    )
+    assert node.answer(client).code is ErrorCode.none
+    node.disk.remove(stall)
+    assert (node.slow.writer.is_slow, node.fast.writer.is_slow) == (True, False)
 
 
 def test_a_dir_that_is_fast_again_is_written_on_the_loop(node: SlowNode, caplog: pytest.LogCaptureFixture) -> None:

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import uuid
 from collections.abc import Sequence
+from types import SimpleNamespace
 from typing import Any
 
 from crabka.broker.fetch.sessions import FIRST_VERSION_WITH_REPLICA_STATE
@@ -66,7 +67,8 @@ class LedPartition:
 
     def __init__(self, image: PartitionImage | None = None, *, min_isr: int = 1) -> None:
         self.world = ReplicaWorld()
-        writer: Any = None
+        # The time stands still, so no append is slow.
+        writer: Any = SimpleNamespace(now_ms=lambda: 0, slow_append_ms=1)
         log = open_test_log(config=TopicConfig(min_insync_replicas=min_isr))
         self.partition = Partition("orders", 0, TOPIC_ID, log, writer, host=self.world.host)
         self.become(image or replicated_image())

@@ -126,11 +126,9 @@ class _Produce:
             ) and partition.queue.is_needed(len(records), header, validate=validate):
                 return self._queue(partition, records, header, ANY_TERMS)
             result = partition.append(records, header, self._now_ms)
-            elapsed_ms = self._clock.now_ms() - self._now_ms
-            if elapsed_ms > writer.slow_append_ms:
-                writer.note_append(elapsed_ms)
+            if writer.is_slow:
                 # The rows that follow are not to blame.
-                self._now_ms += elapsed_ms
+                self._now_ms = self._clock.now_ms()
         except (OperationError, StorageError) as error:
             return self.failure(index, error)
         return self._success(partition, result)
@@ -156,15 +154,7 @@ class _Produce:
                 return _QUEUED
         if partition.queue.is_needed(len(records), header, validate=context.config.crabka_validate_records):
             return self._queue(partition, records, header, terms)
-        return self._success(partition, self._append_now(partition, records, header, terms))
-
-    def _append_now(
-        self, partition: Partition, records: Buffer, header: BatchHeader, terms: AppendTerms
-    ) -> AppendResult:
-        began_ms = self._clock.now_ms()
-        result = partition.append(records, header, began_ms, terms=terms)
-        partition.writer.note_append(self._clock.now_ms() - began_ms)
-        return result
+        return self._success(partition, partition.append(records, header, self._clock.now_ms(), terms=terms))
 
     async def append_verified(
         self, partition: Partition, records: bytes, header: BatchHeader, terms: AppendTerms
@@ -176,7 +166,7 @@ class _Produce:
                 partition.require_min_isr()
             validate = self._context.config.crabka_validate_records
             if not partition.queue.is_needed(len(records), header, validate=validate):
-                return self._success(partition, self._append_now(partition, records, header, terms))
+                return self._success(partition, partition.append(records, header, self._clock.now_ms(), terms=terms))
             result = await partition.queue.append(
                 self._context.request_threads, records, header, self._clock.now_ms(), validate=validate, terms=terms
             )

@@ -67,7 +67,6 @@ class LeaderAppender:
         except (OperationError, StorageError) as error:
             done(self._error_code(error))
             return
-        partition.writer.note_append(self._runtime.clock.now_ms() - now_ms)
         self._replicated(partition, result, done, timeout_ms)
 
     async def _append_later(

@@ -112,8 +112,9 @@ class Partition:
     ) -> AppendResult:
         """Append one checked batch as leader and update the high watermark. See `queue` for appends that may wait.
 
-        `prepared` is what the topic's settings make of the batch, if the caller knows that already. Raises
-        OperationError with Kafka's code, StorageError when the disk fails.
+        `now_ms` is the present time: an append that takes long makes its log dir slow. `prepared` is what the topic's
+        settings make of the batch, if the caller knows that already. Raises OperationError with Kafka's code,
+        StorageError when the disk fails.
         """
         result = self.log.append_as_leader(
             batch,
@@ -124,6 +125,10 @@ class Partition:
             prepared=prepared,
             terms=terms,
         )
+        writer = self.writer
+        elapsed_ms = writer.now_ms() - now_ms
+        if elapsed_ms > writer.slow_append_ms:
+            writer.note_append(elapsed_ms)
         if not result.duplicate:
             self.note_append(len(batch))
         return result

@@ -55,6 +55,7 @@ class DirWriter:
     ) -> None:
         self._threads = runtime.threads
         self._clock = runtime.clock
+        self.now_ms = runtime.clock.now_ms
         self._on_failure = on_failure
         self._jobs: deque[_Job] = deque()
         self._idle: asyncio.Event | None = None

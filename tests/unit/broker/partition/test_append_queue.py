@@ -114,7 +114,7 @@ def test_a_new_epoch_begins_behind_a_batch_on_its_way(node: SimNode, partition: 
 def test_a_log_to_be_flushed_and_a_slow_dir_queue(node: SimNode, partition: Partition) -> None:
     node.set_configs(2, "t", flush_messages="2")
     assert not partition.queue.is_needed(1, HEADER)
-    partition.append(batch(b"a"), HEADER, 0)
+    partition.append(batch(b"a"), HEADER, node.clock.now_ms())
     assert partition.queue.is_needed(1, HEADER)
     node.set_configs(2, "t", flush_messages=None)
     assert not partition.queue.is_needed(1, HEADER)

@@ -23,8 +23,8 @@ def code_of(caught: pytest.ExceptionInfo[OperationError]) -> ErrorCode:
     return caught.value.error_code
 
 
-def test_a_new_epoch_is_recorded_before_the_first_append(partition: Partition) -> None:
-    partition.append(batch(b"a"), parse_header(batch(b"a")), 0)
+def test_a_new_epoch_is_recorded_before_the_first_append(node: SimNode, partition: Partition) -> None:
+    partition.append(batch(b"a"), parse_header(batch(b"a")), node.clock.now_ms())
     partition.become(replicated_image(1, replicas=(1,), leader=1, leader_epoch=5), node_id=1)
     assert partition.log.end_offset_for_epoch(5) == (5, 1)
     assert partition.log.end_offset_for_epoch(0) == (0, 1)
@@ -60,9 +60,9 @@ def test_the_minimum_isr_is_capped_by_the_replicas(node: SimNode, partition: Par
     assert code_of(caught) is ErrorCode.not_enough_replicas
 
 
-def test_the_high_watermark_follows_the_only_replica(partition: Partition) -> None:
+def test_the_high_watermark_follows_the_only_replica(node: SimNode, partition: Partition) -> None:
     records = batch(b"a", b"b")
-    result = partition.append(records, parse_header(records), 0)
+    result = partition.append(records, parse_header(records), node.clock.now_ms())
     assert (result.first_offset, result.last_offset, partition.log.high_watermark) == (0, 1, 2)
 
 
