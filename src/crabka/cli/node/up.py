@@ -2,13 +2,17 @@
 
 from __future__ import annotations
 
+import logging
 from collections.abc import Sequence
+from ipaddress import ip_address
 from pathlib import Path
 
 from crabka.cli.node.process import load_config, node_parser, parse_arguments, parse_settings, run_node
-from crabka.config.listeners import parse_address
+from crabka.config.listeners import format_address, parse_address
 from crabka.config.presets import one_node_properties, tiered_node_properties
 from crabka.errors import ConfigError
+
+log = logging.getLogger("crabka.node")
 
 DEFAULT_DATA_DIR = "./crabka-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
@@ -32,8 +36,39 @@ def main(arguments: Sequence[str]) -> int:
     properties = one_node_properties(options.data_dir, host, port)
     if options.tier is not None:
         properties |= tiered_node_properties(storage_settings(options.tier))
-    properties |= parse_settings(options.set, "--set")
+    chosen = parse_settings(options.set, "--set")
+    if not {"listeners", "advertised.listeners"} & chosen.keys():
+        properties |= advertised_properties(host, port)
+    properties |= chosen
+    if "listeners" not in chosen and not is_loopback(host):
+        log.warning("%s", open_to_the_network(options.listen))
     return run_node(load_config(properties), format_new=True)
+
+
+def advertised_properties(host: str, port: int) -> dict[str, str]:
+    """Return what clients are given as address; nothing if it is the one of --listen."""
+    # Only nodes on all addresses ask for the name of the machine.
+    from crabka.runtime.own_address import ANY_HOSTS, reachable_host
+
+    if host not in ANY_HOSTS:
+        return {}
+    return {"advertised.listeners": f"PLAINTEXT://{format_address(reachable_host(host), port)}"}
+
+
+def is_loopback(host: str) -> bool:
+    """Return whether only this machine can connect."""
+    try:
+        return ip_address(host).is_loopback
+    except ValueError:
+        return host == "localhost"
+
+
+def open_to_the_network(listen: str) -> str:
+    """Return the warning for a node that other machines can connect to."""
+    return (
+        f"--listen {listen}: everyone on the network can read, write and delete here, without log-in or encryption; "
+        "use 127.0.0.1 to serve this machine alone, or `crabka serve` with a listener that has security"
+    )
 
 
 def storage_settings(tier: str) -> dict[str, str]:

@@ -138,18 +138,25 @@ def _advertised(
     controller_names: tuple[str, ...],
 ) -> tuple[ListenerAddress, ...]:
     given = _texts(values, "advertised.listeners")
+    advertised = parse_endpoints("advertised.listeners", given, protocols) if given else broker_side
+    _refuse_any_address(advertised, "advertised.listeners" if given else "listeners")
     if not given:
         return broker_side
-    advertised = parse_endpoints("advertised.listeners", given, protocols)
-    if any(listener.host == "0.0.0.0" for listener in advertised):  # noqa: S104 - it is refused here
-        raise ConfigError(
-            "advertised.listeners cannot use the nonroutable meta-address 0.0.0.0. Use a routable IP address."
-        )
     known = {listener.name for listener in broker_side}
     for listener in advertised:
         if listener.name not in known and listener.name not in controller_names:
             raise ConfigError(f"advertised.listeners: {listener.name} is not among the listeners {sorted(known)}")
     return tuple(listener for listener in advertised if listener.name not in controller_names)
+
+
+def _refuse_any_address(advertised: tuple[ListenerAddress, ...], key: str) -> None:
+    """Refuse the address that stands for all of a machine's: as in Kafka, clients cannot be sent there."""
+    for listener in advertised:
+        if listener.host == "0.0.0.0":  # noqa: S104 - it is refused here
+            raise ConfigError(
+                f"{key}: {listener} would be advertised to clients, which cannot connect to 0.0.0.0; "
+                f"set advertised.listeners to {listener.name}://HOST:{listener.port} with a host that they reach"
+            )
 
 
 def _inter_broker_name(values: Mapping[str, Value], given: Container[str], protocols: Mapping[str, str]) -> str:

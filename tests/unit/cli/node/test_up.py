@@ -8,6 +8,7 @@ import pytest
 
 from crabka.cli.node import up
 from crabka.config.server import ServerConfig
+from crabka.runtime import own_address
 
 
 @pytest.fixture
@@ -38,6 +39,37 @@ def test_options_win_over_defaults(started: list[ServerConfig]) -> None:
     (config,) = started
     assert (config.log_dirs, config.num_partitions, config.node_id) == (("d",), 3, 7)
     assert config.broker_listeners[0].host == "0.0.0.0"
+
+
+@pytest.mark.parametrize(
+    ("listen", "advertised"), [("0.0.0.0:9094", "here:9094"), ("[::]:9094", "here:9094"), (":0", "here:0")]
+)
+def test_all_addresses_are_advertised_by_a_name_with_a_warning(
+    started: list[ServerConfig],
+    monkeypatch: pytest.MonkeyPatch,
+    caplog: pytest.LogCaptureFixture,
+    listen: str,
+    advertised: str,
+) -> None:
+    monkeypatch.setattr(own_address, "reachable_host", lambda _: "here")
+    up.main(["--listen", listen])
+    assert [str(each) for each in started[0].advertised_listeners] == [f"PLAINTEXT://{advertised}"]
+    assert f"--listen {listen}: everyone on the network can read, write and delete here" in caplog.text
+
+
+def test_an_advertised_address_of_the_user_wins(started: list[ServerConfig], caplog: pytest.LogCaptureFixture) -> None:
+    up.main(["--listen", "0.0.0.0:9094", "--set", "advertised.listeners=PLAINTEXT://kafka.example:1"])
+    assert [str(each) for each in started[0].advertised_listeners] == ["PLAINTEXT://kafka.example:1"]
+    assert "everyone on the network" in caplog.text
+
+
+@pytest.mark.parametrize("listen", ["127.0.0.1:0", "[::1]:0", "localhost:0", "127.8.0.1:0"])
+def test_a_node_for_this_machine_warns_of_nothing(
+    started: list[ServerConfig], caplog: pytest.LogCaptureFixture, listen: str
+) -> None:
+    up.main(["--listen", listen])
+    assert started[0].advertised_listeners == started[0].broker_listeners
+    assert not caplog.records
 
 
 def test_a_tier_is_switched_on_and_other_settings_still_win(started: list[ServerConfig]) -> None:

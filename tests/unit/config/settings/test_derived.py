@@ -49,7 +49,11 @@ def test_listeners_are_advertised_unless_others_are_given() -> None:
 @pytest.mark.parametrize(
     ("changes", "message"),
     [
-        ({"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"}, r"nonroutable meta-address 0\.0\.0\.0"),
+        (
+            {"advertised_listeners": "PLAINTEXT://0.0.0.0:9092"},
+            r"^advertised.listeners: .* cannot connect to 0\.0\.0\.0",
+        ),
+        ({"listeners": "PLAINTEXT://0.0.0.0:9092,CONTROLLER://:1"}, r"^listeners: .* to PLAINTEXT://HOST:9092 with"),
         ({"advertised_listeners": "SSL://h:1"}, "SSL is not among the listeners"),
         ({"inter_broker_listener_name": "CONTROLLER"}, "must be a listener name defined in advertised.listeners"),
         ({"inter_broker_listener_name": "NONE"}, "Listener with name NONE defined in inter.broker.listener.name not f"),
