@@ -22,9 +22,10 @@ def needs_extra(command: str) -> Iterator[None]:
         yield
     except ImportError as error:
         module = (error.name or "").partition(".")[0]
-        # PySpark checks for its own libraries, and raises an ImportError without a name.
-        is_of_connect = module in _CONNECT or type(error).__module__.startswith("pyspark.")
-        if module not in _SPARK and not is_of_connect:
+        # PySpark checks for its own libraries, and raises an ImportError that has them in its text alone.
+        is_of_pyspark = type(error).__module__.startswith("pyspark.")
+        is_of_connect = module in _CONNECT or (is_of_pyspark and any(name in str(error) for name in _CONNECT))
+        if module not in _SPARK and not is_of_pyspark and not is_of_connect:
             raise
         extra = "spark,connect" if is_of_connect else "spark"
         raise ConfigError(

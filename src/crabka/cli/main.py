@@ -11,6 +11,7 @@ import os
 import sys
 from collections.abc import Sequence
 
+from crabka.cli.extras import needs_extra
 from crabka.errors import ConfigError, CrabkaError
 
 EXIT_FAILED = 1
@@ -29,10 +30,11 @@ def run(arguments: Sequence[str] | None = None) -> None:
 def execute(arguments: Sequence[str]) -> int:
     """Run a command; return its exit code. Errors become one line on stderr."""
     try:
-        if arguments and arguments[0] in _NODE_COMMANDS:
-            code = importlib.import_module(_NODE_COMMANDS[arguments[0]]).main(arguments[1:])
-        else:
-            code = importlib.import_module("crabka.cli.app").main(arguments or ("--help",))
+        with needs_extra(f"crabka {arguments[0]}" if arguments else "crabka"):
+            if arguments and arguments[0] in _NODE_COMMANDS:
+                code = importlib.import_module(_NODE_COMMANDS[arguments[0]]).main(arguments[1:])
+            else:
+                code = importlib.import_module("crabka.cli.app").main(arguments or ("--help",))
     except ConfigError as error:
         return _report(error, EXIT_BAD_INPUT)
     except BrokenPipeError:

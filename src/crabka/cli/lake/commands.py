@@ -7,12 +7,12 @@
 from __future__ import annotations
 
 from collections.abc import Iterator
-from contextlib import contextmanager
 from dataclasses import asdict
 from typing import TYPE_CHECKING, Annotated
 
 import typer
 
+from crabka.cli.extras import needs_extra
 from crabka.cli.lake.options import (
     Grace,
     IntervalSeconds,
@@ -81,7 +81,7 @@ def sync(
     as_json: AsJson = False,
 ) -> None:
     """Copy topics to tables exactly once; each run continues where the last one ended."""
-    with _lake_commands():
+    with needs_extra("crabka lake"):
         from crabka.cli.lake.progress import LakeProgress, follow_until_interrupted
         from crabka.spark.lake.errors import TopicsFailedError
         from crabka.spark.lake.syncing.planner_source import PlannerSource
@@ -128,7 +128,7 @@ def status(
     as_json: AsJson = False,
 ) -> None:
     """Show the lag of tables, their age, their files and their last commits."""
-    with _lake_commands():
+    with needs_extra("crabka lake"):
         from crabka.spark.lake.maintenance.status import table_status
         from crabka.spark.lake.syncing.planner_source import PlannerSource
 
@@ -162,7 +162,7 @@ def rewind(
     as_json: AsJson = False,
 ) -> None:
     """Remove rows that the topic no longer has because its log was truncated; the next sync continues there."""
-    with _lake_commands():
+    with needs_extra("crabka lake"):
         from crabka.spark.lake.maintenance.rewinding import rewind_table
         from crabka.spark.lake.syncing.planner_source import PlannerSource
 
@@ -182,7 +182,7 @@ def compact(
     as_json: AsJson = False,
 ) -> None:
     """Merge small files of tables. Syncs and readers may run at the same time."""
-    with _lake_commands():
+    with needs_extra("crabka lake"):
         from crabka.spark.lake.maintenance.compaction import compact_once
         from crabka.spark.lake.syncing.settings import MIB
 
@@ -205,7 +205,7 @@ def vacuum(
     as_json: AsJson = False,
 ) -> None:
     """Drop old versions of tables and delete unused files that are older than the grace period."""
-    with _lake_commands():
+    with needs_extra("crabka lake"):
         grace_ms = grace_ms_of(grace_hours, allow_short=allow_short_grace)
         lake = place.open()
         rows = []
@@ -221,12 +221,3 @@ def _existing(lake: Lake, names: list[str]) -> Iterator[tuple[str, TableFormat]]
         if table is None:
             raise ConfigError(f"There is no {lake.table_format} table {name} at {lake.root}")
         yield name, table
-
-
-@contextmanager
-def _lake_commands() -> Iterator[None]:
-    """Turn a missing library into an error that names the extra to install."""
-    try:
-        yield
-    except ImportError as error:
-        raise ConfigError(f"The lake needs the spark extra, pip install 'crabka[spark]': {error}") from error

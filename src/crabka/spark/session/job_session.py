@@ -123,7 +123,8 @@ def _in_one_sentence(java_log: JavaLog | None) -> Iterator[None]:
         # An exception of Java's own comes from a Java that is alive.
         if not isinstance(error, (PySparkException, Py4JJavaError)) and _has_java_ended():
             raise SparkJobError(_JAVA_ENDED + more) from error
-        if isinstance(error, ConnectionError):
+        # A missing library is an ImportError, too: commands say how to install it.
+        if isinstance(error, (ConnectionError, ImportError)):
             raise
         raise SparkJobError(failure_of(str(error)) + more) from error
 

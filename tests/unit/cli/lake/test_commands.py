@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import sys
 from pathlib import Path
 
 import pytest
@@ -68,9 +67,3 @@ def test_a_table_that_is_not_there_is_one_line(crabka: RunCommand, root: str, co
 def test_a_format_that_is_none_is_bad_input(crabka: RunCommand, root: str) -> None:
     result = crabka("lake", "compact", "orders", "--to", root, "--format", "csv")
     assert (result.code, "not a table format" in result.err) == (2, True)
-
-
-def test_a_missing_library_says_what_to_install(crabka: RunCommand, root: str, monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setitem(sys.modules, "crabka.spark.lake.maintenance.compaction", None)
-    result = crabka("lake", "compact", "orders", "--to", root, "--format", "parquet")
-    assert (result.code, "crabka[spark]" in result.err) == (2, True)
