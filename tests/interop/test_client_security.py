@@ -30,13 +30,18 @@ from crabka.clients import (
 )
 from crabka.config.properties import format_properties
 from crabka.ids import TopicPartition
-from crabka.protocol.apis import ApiKey, MessageTypes
+from crabka.protocol.apis import ApiKey, MessageTypes, read_response
+from crabka.protocol.error_codes import ErrorCode
 from crabka.runtime import AsyncioNetwork, real_runtime
 from crabka.runtime import run as run_on_loop
 from tests.support.async_tests import run_with
+from tests.support.clients.login_talk import CLOSED, authenticate, framed, handshake, request, talk, versions
+from tests.support.clients.raw_request import ask
 from tests.support.kafka.oracle import require_jvm
 from tests.support.kafka.secured import MECHANISMS, PASSWORD, SESSION_MS, USER, SecuredKafka
 from tests.support.nodes.process import wait_until
+from tests.support.nodes.secured import SecuredNode
+from tests.support.nodes.sim_node import Row, row
 from tests.support.wire.certificates import Authority, KeyPair
 
 pytestmark = [pytest.mark.interop, pytest.mark.slow]
@@ -317,3 +322,140 @@ def test_commands_take_client_properties(
     assert said.startswith(f"crabka: SASL authentication of '{USER}' by SCRAM-SHA-256 failed")
     assert "wr0ng" not in said
     assert said.count("\n") == 1
+
+
+# --- what a node of ours answers to log-ins, beside Apache Kafka
+
+
+@pytest.fixture(scope="module")
+def ours(tmp_path_factory: pytest.TempPathFactory) -> Iterator[SecuredNode]:
+    with SecuredNode(tmp_path_factory.mktemp("ours"), USER, PASSWORD) as running:
+        yield running
+
+
+GOOD, BAD = f"\0{USER}\0{PASSWORD}".encode(), f"\0{USER}\0wr0ng".encode()
+METADATA = request(
+    ApiKey.METADATA, 12, topics=None, allow_auto_topic_creation=False, include_topic_authorized_operations=False
+)
+# Frames by what they try; the answer to the last one is compared, and whether the connection then goes on.
+LOGINS: dict[str, list[bytes]] = {
+    **{f"good, v{version}": [handshake(), authenticate(GOOD, version)] for version in range(3)},
+    **{f"bad, v{version}": [handshake(), authenticate(BAD, version)] for version in range(3)},
+    "good, raw": [handshake(version=0), framed(GOOD)],
+    "bad, raw": [handshake(version=0), framed(BAD)],
+    "after ApiVersions": [versions(), handshake(), authenticate(GOOD)],
+    "ApiVersions of the future": [versions(99), versions(), handshake(), authenticate(GOOD)],
+    "ApiVersions twice": [versions(), versions()],
+    "unknown mechanism": [handshake("SCRAM-SHA-1")],
+    "unknown mechanism, v0": [handshake("", 0)],
+    "other identity": [handshake(), authenticate(b"bob" + GOOD)],
+    "own identity": [handshake(), authenticate(USER.encode() + GOOD)],
+    "more fields": [handshake(), authenticate(GOOD + b"\0and more")],
+    "fewer fields": [handshake(), authenticate(USER.encode())],
+    "no user": [handshake(), authenticate(b"\0\0" + PASSWORD.encode())],
+    "no password": [handshake(), authenticate(f"\0{USER}\0".encode())],
+    "nothing": [handshake(), authenticate(b"")],
+    "unknown user": [handshake(), authenticate(b"\0unknown-user\0nothing")],
+    "not UTF-8": [handshake(), authenticate(b"\0\xff\0\xff")],
+    "malformed SCRAM": [handshake("SCRAM-SHA-512"), authenticate(b"n,,n=alice")],
+    "SCRAM with channel binding": [handshake("SCRAM-SHA-512"), authenticate(b"y,,n=alice,r=abc")],
+    "SCRAM, malformed end": [handshake("SCRAM-SHA-256"), authenticate(b"n,,n=alice,r=abc"), authenticate(b"c=biws")],
+    "SCRAM, another nonce": [
+        *(handshake("SCRAM-SHA-256"), authenticate(b"n,,n=alice,r=abc"), authenticate(b"c=biws,r=abc,p=AAAA"))
+    ],
+    "token without handshake": [authenticate(GOOD)],
+    "request without log-in": [METADATA],
+    "request after ApiVersions": [versions(), METADATA],
+    "garbage": [framed(b"\x60\x82\x02\x1a\x06\x09\x2a\x86\x48\x86\xf7\x12\x01\x02\x02")],
+    "empty frame": [framed(b"")],
+    "handshake of the future": [handshake()[:6] + b"\0\x09" + handshake()[8:]],
+    "too large": [(600_000).to_bytes(4) + b"\0\x12"],
+    "handshake twice": [handshake(), handshake()],
+    "log-in after the log-in": [handshake(), authenticate(GOOD), handshake()],
+    "token after the log-in": [handshake(), authenticate(GOOD), authenticate(GOOD)],
+}
+# Kafka answers with an error of the request before it closes; any request but a token closes the connection here.
+CLOSED_HERE = ("handshake twice",)
+
+
+def said(address: str, frames: list[bytes]) -> list[bytes | str | tuple[ErrorCode, list[str]]]:
+    """Return the answers to frames; Kafka names its mechanisms in no order."""
+    answers: list[bytes | str | tuple[ErrorCode, list[str]]] = []
+    for frame, answer in zip(frames, talk(address, frames), strict=False):
+        if isinstance(answer, bytes) and frame[4:6] == ApiKey.SASL_HANDSHAKE.to_bytes(2):
+            body = read_response(ApiKey.SASL_HANDSHAKE, int.from_bytes(frame[6:8]), answer, 8)
+            answers.append((body.error_code, sorted(body.mechanisms)))
+        else:
+            answers.append(answer)
+    return answers
+
+
+@pytest.mark.parametrize("name", LOGINS)
+def test_log_in_is_answered_as_by_kafka(kafka: SecuredKafka, ours: SecuredNode, name: str) -> None:
+    frames = LOGINS[name]
+    # What is sent after the last frame shows whether the connection is closed, or open to requests.
+    theirs, found = (said(broker.address("SASL_PLAINTEXT"), [*frames, METADATA]) for broker in (kafka, ours))
+    if name in CLOSED_HERE:
+        assert (len(found), found[-1]) == (len(frames), CLOSED)
+        return
+    assert len(theirs) == len(found)
+    if len(found) >= len(frames):
+        assert theirs[len(frames) - 1] == found[len(frames) - 1] or frames[-1][4:6] == b"\0\x12"
+    assert (theirs[-1] == CLOSED) == (found[-1] == CLOSED)
+
+
+@pytest.mark.parametrize("frame", [handshake(), handshake(version=0), authenticate(GOOD), authenticate(GOOD, 0)])
+def test_log_in_at_a_listener_without_sasl_is_answered_as_by_kafka(
+    kafka: SecuredKafka, ours: SecuredNode, frame: bytes
+) -> None:
+    theirs, found = (said(broker.bootstrap_servers, [frame]) for broker in (kafka, ours))
+    assert theirs == found
+
+
+@pytest.mark.parametrize("version", [0, 1, 2])
+def test_session_is_announced_as_by_kafka(kafka: SecuredKafka, ours: SecuredNode, version: int) -> None:
+    frames = [handshake(), authenticate(GOOD, version), handshake(), authenticate(b"\0unknown-user\0nothing", version)]
+    theirs, found = (said(broker.address("BRIEF"), frames) for broker in (kafka, ours))
+    assert theirs == found
+    assert len(found) == len(frames)
+
+
+@pytest.mark.parametrize("mechanism", ["SCRAM-SHA-256", "PLAIN"])
+def test_session_goes_on_with_its_mechanism_as_in_kafka(kafka: SecuredKafka, ours: SecuredNode, mechanism: str) -> None:
+    frames = [handshake(), authenticate(GOOD), handshake(mechanism), authenticate(GOOD), METADATA]
+    theirs, found = (said(broker.address("BRIEF"), frames) for broker in (kafka, ours))
+    assert theirs[:4] == found[:4]
+    assert (theirs[-1] == CLOSED) == (found[-1] == CLOSED) == (mechanism != "PLAIN")
+
+
+def test_changes_of_credentials_are_answered_as_by_kafka(kafka: SecuredKafka, ours: SecuredNode) -> None:
+    def deletion(user: str, mechanism: int) -> Row:
+        return row("ScramCredentialDeletion", name=user, mechanism=mechanism)
+
+    def upsertion(user: str, mechanism: int, iterations: int) -> Row:
+        secret = {"salt": b"salt", "salted_password": b"salted"}
+        return row("ScramCredentialUpsertion", name=user, mechanism=mechanism, iterations=iterations, **secret)
+
+    wanted = {
+        "deletions": [deletion("unknown-user", 1), deletion("", 1), deletion("strange", 3), deletion(USER, 2)],
+        "upsertions": [
+            *(upsertion("few", 1, 4095), upsertion("many", 2, 16_385), upsertion("unknown", 0, 4096)),
+            *(upsertion("new", 1, 4096), upsertion("twice", 1, 4096), upsertion("twice", 2, 4096)),
+            *(upsertion("thrice", 1, 4096), upsertion("thrice", 2, 4096), upsertion("thrice", 1, 4096)),
+            *(upsertion(USER, 2, 4096), upsertion("", 2, 4096)),
+        ],
+    }
+    answers = [
+        ask(int(broker.bootstrap_servers.rpartition(":")[2]), ApiKey.ALTER_USER_SCRAM_CREDENTIALS, 0, **wanted)
+        for broker in (kafka, ours)
+    ]
+    theirs, found = (
+        {result.user: (result.error_code, result.error_message) for result in answer.results} for answer in answers
+    )
+    assert theirs == found
+    asked = [row("UserName", name=name) for name in ("new", "twice", "unknown-user")]
+    described = [
+        ask(int(broker.bootstrap_servers.rpartition(":")[2]), ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS, 0, users=asked)
+        for broker in (kafka, ours)
+    ]
+    assert described[0].results == described[1].results

@@ -31,7 +31,11 @@ def _identifiers() -> frozenset[str]:
     for path in SOURCE.rglob("*.py"):
         package = path.relative_to(SOURCE).parts[0]
         if package not in {"config", "cli", "clients", "testing", "embedded"} and "generated" not in path.parts:
-            found |= set(re.findall(r"\.([a-z][a-z0-9_]+)\b", path.read_text(encoding="utf-8")))
+            text = path.read_text(encoding="utf-8")
+            found |= set(re.findall(r"\.([a-z][a-z0-9_]+)\b", text))
+            if package == "security":
+                # Settings of listeners are read by their names.
+                found |= {field_name(name) for name in re.findall(r'"([a-z]+(?:\.[a-z]+)+)"', text)}
     return frozenset(found)
 
 

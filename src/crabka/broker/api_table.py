@@ -5,6 +5,7 @@ from __future__ import annotations
 from crabka.protocol.apis import ApiKey
 from crabka.serving import acls
 from crabka.serving.api_table import FORWARDABLE, ApiTable
+from crabka.serving.logins.late_logins import LATE_LOGINS
 
 SERVED_KEYS = (
     ApiKey.PRODUCE,
@@ -20,6 +21,7 @@ SERVED_KEYS = (
     ApiKey.SYNC_GROUP,
     ApiKey.DESCRIBE_GROUPS,
     ApiKey.LIST_GROUPS,
+    ApiKey.SASL_HANDSHAKE,
     ApiKey.API_VERSIONS,
     ApiKey.CREATE_TOPICS,
     ApiKey.DELETE_TOPICS,
@@ -38,6 +40,7 @@ SERVED_KEYS = (
     ApiKey.ALTER_CONFIGS,
     ApiKey.ALTER_REPLICA_LOG_DIRS,
     ApiKey.DESCRIBE_LOG_DIRS,
+    ApiKey.SASL_AUTHENTICATE,
     ApiKey.CREATE_PARTITIONS,
     ApiKey.DELETE_GROUPS,
     ApiKey.ELECT_LEADERS,
@@ -48,6 +51,7 @@ SERVED_KEYS = (
     ApiKey.DESCRIBE_CLIENT_QUOTAS,
     ApiKey.ALTER_CLIENT_QUOTAS,
     ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.UPDATE_FEATURES,
     ApiKey.DESCRIBE_QUORUM,
     ApiKey.DESCRIBE_CLUSTER,
@@ -69,7 +73,7 @@ FORWARDED_KEYS = FORWARDABLE - {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_C
 TABLE = ApiTable(
     SERVED_KEYS,
     "crabka.broker.handlers",
-    shared={ApiKey.DESCRIBE_ACLS: acls.refuse_describe},
+    shared={ApiKey.DESCRIBE_ACLS: acls.refuse_describe, **LATE_LOGINS},
     packed_by_hand=frozenset({ApiKey.PRODUCE, ApiKey.FETCH}),
     forwarded=FORWARDED_KEYS,
 )

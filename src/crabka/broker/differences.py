@@ -98,6 +98,21 @@ DIFFERENCES: tuple[Difference, ...] = (
         "always SECURITY_DISABLED; ACLs found in the metadata are kept, not enforced, and a warning says so at start",
     ),
     Difference(
+        "SCRAM for a user who does not exist",
+        "refuses the first message",
+        "asks for a proof and refuses that, as for a wrong password",
+    ),
+    Difference(
+        "A request other than a token in the middle of a SASL log-in",
+        "answers with an error and closes the connection",
+        "closes the connection",
+    ),
+    Difference(
+        "Settings of TLS and SASL through AlterConfigs",
+        "many can change while a broker runs",
+        "INVALID_REQUEST: they change in the file of the node, with a restart",
+    ),
+    Difference(
         "ListOffsets by timestamp after compaction",
         "may stop at an empty segment and answer -1 though newer records exist",
         "goes on to the next segment",

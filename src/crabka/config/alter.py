@@ -13,10 +13,9 @@ from crabka._kio import ErrorCode
 from crabka.config.client_metrics import CLIENT_METRICS_KEYS, SubscriptionError, parse_client_metrics_overrides
 from crabka.config.group import GROUP_KEYS, parse_group_overrides
 from crabka.config.keys import LIST, ConfigKey
-from crabka.config.listener_settings import plain_name
 from crabka.config.server import topic_defaults
 from crabka.config.settings.checks import check_broker_local_retention
-from crabka.config.settings.security import asks_for_security
+from crabka.config.settings.security import asks_for_security, is_fixed
 from crabka.config.settings.table import DYNAMIC_ONLY_KEYS, SERVER_KEYS
 from crabka.config.topic import TOPIC_KEYS, TopicConfig, check_remote_storage
 from crabka.errors import ConfigError, OperationError
@@ -216,13 +215,9 @@ def _check_broker(merged: Mapping[str, str], changes: Mapping[str, str | None], 
         raise ConfigError(
             f"Cannot update these configs at default cluster level, broker id must be specified: [{', '.join(single)}]"
         )
-    security = [
-        name
-        for name, text in changes.items()
-        if asks_for_security(name, text or "") or (text and plain_name(name).startswith("ssl."))
-    ]
+    security = [name for name, text in changes.items() if text and (asks_for_security(name, text) or is_fixed(name))]
     if security:
-        raise ConfigError(f"Security is not served here, these configs cannot be set: [{', '.join(security)}]")
+        raise ConfigError(f"Settings of security are changed in the file of a node here: [{', '.join(security)}]")
     _check_elr(changes, context, cluster_wide=cluster_wide)
     for name, text in merged.items():
         key = _KEYS[AlterableResource.BROKER].get(name)

@@ -328,7 +328,7 @@ def _plain_fields(values: Mapping[str, Value]) -> dict[str, Any]:
 def _refuse_security(what: str, *, ignore: bool) -> str:
     if not ignore:
         raise ConfigError(
-            f"{what}, but Crabka does not serve security yet: remove it, or run without by --insecure-ignore-security"
+            f"{what}, which Crabka does not serve yet: remove it, or run without by --insecure-ignore-security"
         )
     return f"{what} and is ignored: every client may do everything"
 
@@ -337,7 +337,7 @@ def _listener_warnings(config: ServerConfig, *, ignore: bool) -> list[str]:
     return [
         _refuse_security(f"listener {listener.name} asks for {listener.security_protocol}", ignore=ignore)
         for listener in config.listeners
-        if listener.security_protocol != "PLAINTEXT"
+        if listener.security_protocol in (("SSL", "SASL_SSL", "SASL_PLAINTEXT") if ignore else ("SSL", "SASL_SSL"))
     ]
 
 

@@ -7,6 +7,7 @@ from typing import TYPE_CHECKING, Any
 from crabka.protocol.apis import ApiKey
 from crabka.serving import acls
 from crabka.serving.api_table import ApiTable
+from crabka.serving.logins.late_logins import LATE_LOGINS
 
 if TYPE_CHECKING:
     from collections.abc import Awaitable
@@ -50,6 +51,7 @@ HANDLED_KEYS = (
     ApiKey.ALTER_PARTITION_REASSIGNMENTS,
     ApiKey.LIST_PARTITION_REASSIGNMENTS,
     ApiKey.ALTER_CLIENT_QUOTAS,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS,
     ApiKey.ALTER_PARTITION,
     ApiKey.UPDATE_FEATURES,
     ApiKey.ENVELOPE,
@@ -71,7 +73,7 @@ def ask_quorum(context: ControllerContext, request: Request) -> Awaitable[Any]:
 
 
 TABLE = ApiTable(
-    sorted((*HANDLED_KEYS, *QUORUM_KEYS, *ACL_HANDLERS)),
+    sorted((*HANDLED_KEYS, *QUORUM_KEYS, *ACL_HANDLERS, *LATE_LOGINS)),
     "crabka.controller.handlers",
-    shared={**dict.fromkeys(QUORUM_KEYS, ask_quorum), **ACL_HANDLERS},
+    shared={**dict.fromkeys(QUORUM_KEYS, ask_quorum), **ACL_HANDLERS, **LATE_LOGINS},
 )

@@ -15,7 +15,7 @@ from collections import deque
 from collections.abc import Callable, Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, cast
+from typing import TYPE_CHECKING, Protocol, cast
 
 from crabka.errors import WireError, drop_tracebacks
 from crabka.net.frame_memory import FrameState
@@ -59,6 +59,18 @@ class ConnectionInfo:
 Dispatch = Callable[[ConnectionInfo, memoryview], "Response | asyncio.Future[Response]"]
 
 
+class Gate(Protocol):
+    """A dispatcher of one connection that stands before the dispatcher of its server, until it opens itself."""
+
+    def __call__(self, info: ConnectionInfo, frame: memoryview, /) -> Response | asyncio.Future[Response]:
+        """Answer a frame, or pass it on."""
+        ...
+
+    def redirect(self, dispatch: Dispatch) -> None:
+        """Pass frames on to another dispatcher from now on."""
+        ...
+
+
 @dataclass(slots=True, eq=False)
 class _Pending:
     """A request whose response cannot be written yet."""
@@ -77,7 +89,6 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def __init__(self, server: Server, connection_id: int) -> None:
         self._server = server
-        self._dispatch = server.dispatch
         self._limits = server.limits
         self._turns = server.turns
         self._memory = server.memory
@@ -97,6 +108,8 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._last_unsent_bytes = 0
         self.active_tick = server.tick  # when the peer last did something, in ticks of the server's idle sweep
         self.info = ConnectionInfo(connection_id, server.listener_name, "unknown", 0)
+        self._gate: Gate | None = None if server.make_gate is None else server.make_gate(self, server.dispatch)
+        self._dispatch: Dispatch = self._gate or server.dispatch
 
     # --- asyncio callbacks
 
@@ -173,7 +186,20 @@ class ServerConnection(asyncio.BufferedProtocol):
 
     def redirect(self, dispatch: Dispatch) -> None:
         """Pass frames to another dispatcher from now on."""
+        if self._gate is not None:
+            self._gate.redirect(dispatch)
+        else:
+            self._dispatch = dispatch
+
+    def open_gate(self, dispatch: Dispatch) -> None:
+        """Pass frames to the dispatcher directly from now on."""
+        self._gate = None
         self._dispatch = dispatch
+
+    def bound_frames(self, max_bytes: int | None) -> None:
+        """Accept no larger frames; None stands for the limit of the listener."""
+        limit = self._limits.max_frame_bytes
+        self._frames.max_frame_bytes = limit if max_bytes is None else min(limit, max_bytes)
 
     def finish(self) -> None:
         """Take no more requests and close once all responses are written."""

@@ -7,7 +7,7 @@ import itertools
 from collections.abc import Callable
 
 from crabka.net.complaints import Complaints
-from crabka.net.connection import ConnectionInfo, Dispatch, ServerConnection
+from crabka.net.connection import ConnectionInfo, Dispatch, Gate, ServerConnection
 from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.net.frame_memory import FrameMemory
 from crabka.net.limits import ConnectionLimits
@@ -32,11 +32,12 @@ class Server:
         turns: Turns | None = None,
         memory: FrameMemory | None = None,
         guard: DescriptorGuard | None = None,
+        make_gate: Callable[[ServerConnection, Dispatch], Gate] | None = None,
     ) -> None:
         """Frames go to `dispatch`; `on_closed` is called at the end of every connection.
 
         `turns` and `memory` are shared by all servers of a node. `guard` refuses connections when descriptors run
-        short.
+        short. `make_gate` makes what stands before `dispatch` on a new connection.
         """
         self.turns = Turns() if turns is None else turns
         self.memory = FrameMemory() if memory is None else memory
@@ -47,6 +48,7 @@ class Server:
         self.connections: dict[ServerConnection, None] = {}
         self.tick = 0
         self.network = network
+        self.make_gate = make_gate
         self._on_closed = on_closed
         self._guard = guard
         self._complaints = Complaints()

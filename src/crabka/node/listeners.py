@@ -4,15 +4,22 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crabka.config.listener_settings import listener_settings
 from crabka.config.listeners import format_address, parse_address
 from crabka.errors import ConfigError
 from crabka.metadata.cluster import Endpoint
+from crabka.metadata.security import ScramImage
 from crabka.net.frame_memory import DEFAULT_LIMIT_BYTES, FrameMemory
 from crabka.net.limits import ConnectionLimits
 from crabka.net.server import Server
 from crabka.net.turns import Turns
 from crabka.node.held_requests import HeldRequests
+from crabka.runtime.clock import SystemClock
+from crabka.runtime.entropy import secure_random
 from crabka.runtime.network import own_host_name
+from crabka.security.sasl.listener_rules import listener_rules
+from crabka.serving.logins.journal import LoginJournal
+from crabka.serving.logins.listener_logins import ListenerLogins
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -20,7 +27,7 @@ if TYPE_CHECKING:
     from crabka.broker.lifecycle.side_port import SidePort
     from crabka.config.listeners import ListenerAddress
     from crabka.config.server import ServerConfig
-    from crabka.net.connection import ConnectionInfo, Dispatch
+    from crabka.net.connection import ConnectionInfo, Dispatch, Gate, ServerConnection
     from crabka.net.descriptor_guard import DescriptorGuard
     from crabka.ports import Clock, Listener, Network
 
@@ -36,14 +43,23 @@ class NodeListeners:
         *,
         client_guard: DescriptorGuard | None = None,
         controller_guard: DescriptorGuard | None = None,
+        scram: Callable[[], ScramImage] = ScramImage,
     ) -> None:
-        """The guards refuse connections when descriptors run short; that of the other nodes gives way last."""
+        """The guards refuse connections when descriptors run short; that of the other nodes gives way last.
+
+        `scram` returns the newest credentials of SCRAM. Raises ConfigError for settings of security that cannot be.
+        """
         self._config = config
         self._network = network
         self._client_guard = client_guard
         self._controller_guard = controller_guard
         # All listeners share the loop and the memory of the node.
         self._turns = Turns(clock)
+        self._clock = clock or SystemClock()
+        self._scram = scram
+        self._rng = secure_random()
+        self.logins = LoginJournal(self._clock)
+        self._make_gates = {listener.name: self._gate_maker(listener.name) for listener in config.listeners}
         self._memory = FrameMemory(_memory_limit(config))
         self._client_servers: list[Server] = []
         self._controller_servers: list[Server] = []
@@ -156,7 +172,16 @@ class NodeListeners:
             turns=self._turns,
             memory=self._memory,
             guard=guard,
+            make_gate=self._make_gates[listener.name],
         )
+
+    def _gate_maker(self, name: str) -> Callable[[ServerConnection, Dispatch], Gate] | None:
+        """Return what makes clients of a listener log in, None if it is without SASL. Raises ConfigError."""
+        settings = listener_settings(self._config, name)
+        if not settings.uses_sasl or self._config.insecure_ignore_security:
+            return None
+        rules = listener_rules(settings)
+        return ListenerLogins(rules, self._scram, rng=self._rng, clock=self._clock, journal=self.logins).gate
 
     async def _bind(
         self, listeners: Iterable[ListenerAddress], servers: list[Server], bound_servers: list[Server]

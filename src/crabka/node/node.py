@@ -28,6 +28,7 @@ from crabka.log.cleaner.cleaner import CleanerStats
 from crabka.log.dirs.log_dir import LogDir
 from crabka.log.dirs.log_manager import LogManager
 from crabka.log.healing.scrub_settings import ScrubSettings
+from crabka.metadata.security import ScramImage
 from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.node.listeners import NodeListeners
 from crabka.node.quorum_metrics import collect_quorum
@@ -76,6 +77,7 @@ class Node:
             runtime.clock,
             client_guard=DescriptorGuard(limit, lambda: descriptors.unclaimed),
             controller_guard=DescriptorGuard(limit, lambda: descriptors.unclaimed // 2),
+            scram=self._scram,
         )
         self._quorum: RaftQuorum | None = None
         self._controller: ControllerService | None = None
@@ -255,6 +257,9 @@ class Node:
             # Logs that were not opened may need recovery: they must not get the mark of a clean stop.
             await self._logs.abandon()
 
+    def _scram(self) -> ScramImage:
+        return ScramImage() if self._quorum is None else self._quorum.image.scram
+
     def _lock_dirs(self) -> None:
         self._logs.lock()
         if self._config.metadata_log_dir not in self._config.log_dirs:
@@ -297,7 +302,6 @@ class Node:
     def _warn_of_unenforced(image: MetadataImage) -> None:
         stored = {
             "ACLs": len(image.acls.entries),
-            "SCRAM credentials": len(image.scram.credentials),
             "client quotas": len(image.client_quotas.entities),
         }
         present = [f"{count} {name}" for name, count in stored.items() if count]

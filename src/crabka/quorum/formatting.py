@@ -69,12 +69,14 @@ def format_storage(
     standalone: bool = True,
     initial_controllers: Sequence[VoterNode] = (),
     features: Mapping[str, int] | None = None,
+    records: Sequence[Any] = (),
     ignore_formatted: bool = False,
 ) -> list[str]:
     """Format the log dirs of a node; return those that were written. Formatted ones can be skipped.
 
     `standalone` makes this node the only voter; `initial_controllers` names the voters instead. With neither the node
-    starts no quorum. Without a cluster id that of the formatted directories is taken, else a new one.
+    starts no quorum. `records` are further metadata of a new cluster. Without a cluster id that of the formatted
+    directories is taken, else a new one.
     Raises ConfigError for a formatted directory, for one of another cluster or node, and for a feature level that does
     not exist.
     """
@@ -85,6 +87,7 @@ def format_storage(
         standalone=standalone,
         initial_controllers=initial_controllers,
         features=features,
+        records=records,
         ignore_formatted=ignore_formatted,
     )
     return write_format(runtime.fs, plan, now_ms=runtime.clock.now_ms())
@@ -98,6 +101,7 @@ def plan_format(
     standalone: bool = True,
     initial_controllers: Sequence[VoterNode] = (),
     features: Mapping[str, int] | None = None,
+    records: Sequence[Any] = (),
     ignore_formatted: bool = False,
 ) -> FormatPlan:
     """Return what `format_storage` would write, with the ids that the directories will have. Raises ConfigError."""
@@ -119,6 +123,7 @@ def plan_format(
         voters=voters,
         feature_levels=resolve_features(features or {}, kraft_version=kraft_version_of(config)),
         ignore_formatted=ignore_formatted,
+        records=records,
     )
 
 

@@ -132,6 +132,12 @@ def _alter_quotas(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
     return types.message(throttle_time=0, entries=rows)
 
 
+def _alter_scram(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+    users = dict.fromkeys(each.name for each in (*body.deletions, *body.upsertions))
+    rows = [types.new("AlterUserScramCredentialsResult", user=user, **fault) for user in users]
+    return types.message(throttle_time=0, results=rows)
+
+
 def _create_acls(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
     return types.message(throttle_time=0, results=[types.new("AclCreationResult", **fault) for _ in body.creations])
 
@@ -173,5 +179,6 @@ _BY_ITEM: dict[int, Refusal] = {
     ApiKey.ELECT_LEADERS: _elect_leaders,
     ApiKey.ALTER_PARTITION_REASSIGNMENTS: _alter_reassignments,
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_quotas,
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
     ApiKey.UPDATE_FEATURES: _update_features,
 }

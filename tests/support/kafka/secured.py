@@ -55,6 +55,8 @@ class SecuredKafka(JvmKafka):
             "listener.name.stale.ssl.keystore.type": "PEM",
             "listener.name.stale.ssl.keystore.location": str(authority.keystore(stale)),
             "sasl.enabled.mechanisms": ",".join(MECHANISMS),
+            # Tests of refusals need no slow ones.
+            "connection.failed.authentication.delay.ms": "1",
             "listener.name.brief.connections.max.reauth.ms": str(SESSION_MS),
             **_logins(),
         }

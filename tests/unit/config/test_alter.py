@@ -130,7 +130,7 @@ def test_older_request_removes_what_it_does_not_name() -> None:
             [_set("ssl.keystore.location", "x")],
             ON_BROKER,
             ErrorCode.invalid_request,
-            "Security is not served here, these configs cannot be set: [ssl.keystore.location]",
+            "Settings of security are changed in the file of a node here: [ssl.keystore.location]",
         ),
         (
             GROUP,

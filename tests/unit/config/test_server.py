@@ -59,8 +59,8 @@ def test_unknown_key_is_a_warning_with_the_nearest_known_key() -> None:
     [
         {"authorizer.class.name": "org.example.Authorizer"},
         {"super.users": "User:admin"},
-        {"sasl.enabled.mechanisms": "PLAIN"},
-        {"listener.name.plaintext.plain.sasl.jaas.config": "secret"},
+        {"sasl.server.callback.handler.class": "com.example.Handler"},
+        {"listener.name.plaintext.plain.sasl.login.class": "com.example.Login"},
         {
             "listeners": "SSL://:9092,CONTROLLER://:9093",
             "inter.broker.listener.name": "SSL",
@@ -69,11 +69,23 @@ def test_unknown_key_is_a_warning_with_the_nearest_known_key() -> None:
     ],
 )
 def test_security_is_refused_unless_configured_to_ignore_it(properties: dict[str, str]) -> None:
-    with pytest.raises(ConfigError, match="Crabka does not serve security yet"):
+    with pytest.raises(ConfigError, match="which Crabka does not serve yet"):
         ServerConfig.from_properties({**MINIMAL, **properties})
     _, warnings = ServerConfig.from_properties({**MINIMAL, **properties}, insecure_ignore_security=True)
     assert len(warnings) == 1
     assert "is ignored" in warnings[0]
+
+
+def test_listener_with_sasl_is_served_unless_security_is_ignored() -> None:
+    properties = {
+        **MINIMAL,
+        "listeners": "SASL_PLAINTEXT://:9092,CONTROLLER://:9093",
+        "inter.broker.listener.name": "SASL_PLAINTEXT",
+        "listener.security.protocol.map": "SASL_PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    }
+    assert ServerConfig.from_properties(properties)[1] == []
+    (warning,) = ServerConfig.from_properties(properties, insecure_ignore_security=True)[1]
+    assert "listener SASL_PLAINTEXT asks for SASL_PLAINTEXT and is ignored" in warning
 
 
 def test_foreign_java_class_is_refused() -> None:

@@ -52,6 +52,13 @@ BODIES: dict[ApiKey, dict[str, Any]] = {
         "entries": [row("EntryData", entity=[row("EntityData", entity_type="user", entity_name="u")], ops=[])],
         "validate_only": False,
     },
+    ApiKey.ALTER_USER_SCRAM_CREDENTIALS: {
+        "deletions": [row("ScramCredentialDeletion", name="u", mechanism=1)],
+        "upsertions": [
+            row("ScramCredentialUpsertion", name=name, mechanism=2, iterations=4096, salt=b"s", salted_password=b"p")
+            for name in ("u", "v")
+        ],
+    },
     ApiKey.UPDATE_FEATURES: {"timeout": 1000, "feature_updates": [], "validate_only": False},
     ApiKey.CREATE_ACLS: {
         "creations": [

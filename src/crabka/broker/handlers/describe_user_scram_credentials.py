@@ -26,7 +26,7 @@ def handle(context: BrokerContext, request: Request) -> Any:
 
 
 def _row(types: MessageTypes, user: str, credentials: dict[int, int], *, duplicate: bool) -> Any:
-    error_code, message = ErrorCode.none, None
+    error_code, message = ErrorCode.none, ""
     if duplicate:
         error_code = ErrorCode.duplicate_resource
         message = f"Cannot describe SCRAM credentials for the same user twice in a single request: {user}"

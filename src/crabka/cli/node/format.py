@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Mapping, Sequence
 from typing import Annotated
 
 import typer
@@ -13,13 +14,17 @@ from crabka.cli.output import print_done
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
 from crabka.ids import uuid_from_text
-from crabka.metadata.features import METADATA_VERSION
+from crabka.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
+from crabka.metadata.records import UserScramCredentialRecord
 from crabka.ports import FileSystem
 from crabka.quorum.formatting import format_storage, is_formatted, new_cluster_id, parse_release_version
 from crabka.quorum.initial_controllers import parse_initial_controllers
 from crabka.quorum.log.voters import VoterNode
 from crabka.quorum.storage import read_meta_properties
 from crabka.runtime import real_runtime
+from crabka.runtime.entropy import secure_random
+from crabka.security.sasl.scram_credentials import SCRAM_METADATA_VERSION, parse_credential, scram_record
+from crabka.security.sasl.scram_server import SALT_BITS, scram_text
 
 
 def format_(
@@ -50,6 +55,15 @@ def format_(
     release_version: Annotated[
         str | None, typer.Option("--release-version", help="The metadata.version of a Kafka release, such as 4.3.")
     ] = None,
+    add_scram: Annotated[
+        list[str] | None,
+        typer.Option(
+            "--add-scram",
+            metavar="MECHANISM=[name=USER,password=…]",
+            help="A user of a new cluster, such as SCRAM-SHA-512=[name=admin,password=…].",
+            show_default=False,
+        ),
+    ] = None,
     ignore_formatted: Annotated[
         bool, typer.Option("--ignore-formatted", help="Skip directories that are already formatted.")
     ] = False,
@@ -64,6 +78,7 @@ def format_(
     chosen = [name for name, used in {**modes, "--no-initial-controllers": no_initial_controllers}.items() if used]
     _check_mode(server, chosen)
     voters = () if initial_controllers is None else _voters(server, initial_controllers)
+    levels = _features(feature, release_version)
     runtime = real_runtime()
     try:
         _check_cluster_id(runtime.fs, server, cluster_id, may_be_new=standalone)
@@ -73,7 +88,8 @@ def format_(
             cluster_id,
             standalone=standalone,
             initial_controllers=voters,
-            features=_features(feature, release_version),
+            features=levels,
+            records=_scram_records(add_scram or (), levels),
             ignore_formatted=ignore_formatted,
         )
         agreed = read_meta_properties(runtime.fs, server.metadata_log_dir).cluster_id
@@ -137,6 +153,18 @@ def _check_cluster_id(fs: FileSystem, server: ServerConfig, text: str | None, *,
         raise ConfigError(
             "--cluster-id is missing: all nodes of a cluster share one; `crabka random-uuid` prints a new one"
         )
+
+
+def _scram_records(texts: Sequence[str], levels: Mapping[str, int]) -> list[UserScramCredentialRecord]:
+    level = levels.get(METADATA_VERSION)
+    if texts and level is not None and level < SCRAM_METADATA_VERSION:
+        name = METADATA_VERSION_NAMES[SCRAM_METADATA_VERSION]
+        raise ConfigError(f"--add-scram needs {METADATA_VERSION} {name} or later")
+    rng = secure_random()
+    credentials = [parse_credential(text, lambda: scram_text(rng.getrandbits(SALT_BITS)).encode()) for text in texts]
+    if len({credential.key for credential in credentials}) < len(credentials):
+        raise ConfigError("--add-scram: a user is given twice for the same mechanism")
+    return [scram_record(credential) for credential in credentials]
 
 
 def _features(texts: list[str] | None, release_version: str | None) -> dict[str, int]:

@@ -1,6 +1,6 @@
 """Settings of authentication, encryption and authorisation.
 
-Crabka does not serve any of them yet. They are known so that a node can refuse to start where one is set, instead of
+Some ask for what Crabka does not do. They are known so that a node can refuse to start where one is set, instead of
 running without the protection that its operator asked for.
 """
 
@@ -37,10 +37,13 @@ def _security_key(
     default: Value = None,
     validator: Validator | None = None,
     scope: Scope = "read-only",
+    doc: str = "",
 ) -> ConfigKey:
-    family = "TLS" if name.startswith("ssl.") else "SASL"
-    doc = f"Part of {family}, which Crabka does not serve: a node refuses to start where it is set."
-    return ConfigKey(name, kind, default, doc, validator, scope=scope, effect="none")
+    """Declare a setting; one without a text has no effect."""
+    idle = "TLS, which Crabka does not serve yet" if name.startswith("ssl.") else "a part of SASL that Crabka lacks"
+    return ConfigKey(
+        name, kind, default, doc or f"Belongs to {idle}.", validator, scope=scope, effect="full" if doc else "none"
+    )
 
 
 TLS_KEYS = (
@@ -73,8 +76,20 @@ TLS_KEYS = (
 
 SASL_KEYS = (
     _security_key("sasl.client.callback.handler.class", CLASS),
-    _security_key("sasl.enabled.mechanisms", LIST, default=("GSSAPI",), scope=PER_BROKER),
-    _security_key("sasl.jaas.config", PASSWORD, scope=PER_BROKER),
+    _security_key(
+        "sasl.enabled.mechanisms",
+        LIST,
+        default=("GSSAPI",),
+        scope=PER_BROKER,
+        doc="The mechanisms of SASL listeners. PLAIN, SCRAM-SHA-256 and SCRAM-SHA-512 are served, the default is not.",
+    ),
+    _security_key(
+        "sasl.jaas.config",
+        PASSWORD,
+        scope=PER_BROKER,
+        doc="The users of PLAIN. The key must name listener and mechanism: "
+        "`listener.name.<name>.<mechanism>.sasl.jaas.config`.",
+    ),
     _security_key("sasl.kerberos.kinit.cmd", STRING, default="/usr/bin/kinit", scope=PER_BROKER),
     _security_key("sasl.kerberos.min.time.before.relogin", LONG, default=60_000, scope=PER_BROKER),
     _security_key("sasl.kerberos.principal.to.local.rules", LIST, default=("DEFAULT",), scope=PER_BROKER),
@@ -133,7 +148,12 @@ SASL_KEYS = (
     _security_key("sasl.oauthbearer.sub.claim.name", STRING, default="sub"),
     _security_key("sasl.oauthbearer.token.endpoint.url", STRING),
     _security_key("sasl.server.callback.handler.class", CLASS),
-    _security_key("sasl.server.max.receive.size", INT, default=524_288),
+    _security_key(
+        "sasl.server.max.receive.size",
+        INT,
+        default=524_288,
+        doc="The largest frame in bytes of a client that has not logged in.",
+    ),
 )
 
 
@@ -154,9 +174,8 @@ SECURITY_KEYS = (
         100,
         "How long an answer to a failed login is held back.",
         at_least(0),
-        effect="none",
     ),
-    ConfigKey("connections.max.reauth.ms", LONG, 0, "How long a login lasts; 0 means for ever.", effect="none"),
+    ConfigKey("connections.max.reauth.ms", LONG, 0, "How long a login lasts (KIP-368); 0 means for ever."),
     ConfigKey(
         "delegation.token.expiry.check.interval.ms",
         LONG,
@@ -192,9 +211,13 @@ SECURITY_KEYS = (
     *SASL_KEYS,
 )
 
-_REFUSED_PREFIX = "sasl."
 _REFUSED_NAMES = frozenset(
-    {"authorizer.class.name", "delegation.token.secret.key", "security.providers", "super.users"}
+    {
+        *("authorizer.class.name", "delegation.token.secret.key", "security.providers", "super.users"),
+        # Java classes that take part in log-ins.
+        *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
+        *("sasl.login.class", "sasl.server.callback.handler.class"),
+    }
 )
 
 
@@ -203,8 +226,18 @@ def asks_for_security(name: str, text: str) -> bool:
 
     The same keys below `listener.name.<listener>.` count too. An empty value asks for nothing.
     """
-    if name.startswith("listener.name."):
-        # A SASL mechanism may stand between the listener and the key.
-        rest = name.split(".", 3)[-1]
-        return bool(text) and (rest.startswith(_REFUSED_PREFIX) or ".sasl." in rest)
-    return bool(text) and (name in _REFUSED_NAMES or name.startswith(_REFUSED_PREFIX))
+    return bool(text) and _base_name(name) in _REFUSED_NAMES
+
+
+def is_fixed(name: str) -> bool:
+    """Return whether a setting of TLS or SASL cannot change while the node runs, though it can in Kafka."""
+    return _base_name(name).startswith(("ssl.", "sasl."))
+
+
+def _base_name(name: str) -> str:
+    """Return a key without a listener and a SASL mechanism before it."""
+    if not name.startswith("listener.name."):
+        return name
+    rest = name.split(".", 3)[-1]
+    mechanism, _, key = rest.partition(".")
+    return rest if mechanism in ("ssl", "sasl") else key if key.startswith("sasl.") else rest

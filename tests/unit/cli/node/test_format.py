@@ -9,12 +9,18 @@ import pytest
 from crabka.config.presets import one_node_properties
 from crabka.config.properties import format_properties, parse_properties
 from crabka.ids import uuid_from_text
+from crabka.metadata.records import UserScramCredentialRecord
+from crabka.quorum.snapshots.files import read_snapshot
+from crabka.security.sasl.scram_keys import SCRAM_SHA_512, salted_password, stored_keys
+from crabka.security.secret import Secret
+from crabka.vfs import OsFileSystem
 from tests.unit.cli.conftest import RunCommand
 
 CLUSTER_ID = "4L6g3nShT-eMCtK--X86sw"
 OTHER_CLUSTER_ID = "5L6g3nShT-eMCtK--X86sw"
 
 DIRECTORY_ID = "JEXY6aqzQY-32P5TStzaFg"
+SCRAM = ("--add-scram", "SCRAM-SHA-512=[name=admin,password=canary]")
 MODES = {"--standalone", "--initial-controllers", "--no-initial-controllers"}
 
 
@@ -53,6 +59,9 @@ def test_cluster_id_is_made_up_if_none_is_given(crabka: RunCommand, properties_f
         (("--feature", "metadata.version=new"), "the level is not a number"),
         (("--feature", "nonsense=1"), "unknown feature nonsense"),
         (("--release-version", "1.0"), "unknown release version 1.0"),
+        (("--standalone", "--add-scram", "SCRAM-SHA-256=[name=a]"), "password= or saltedpassword= is missing"),
+        (("--standalone", *SCRAM, *SCRAM), "a user is given twice for the same mechanism"),
+        (("--standalone", *SCRAM, "--feature", "metadata.version=10"), "--add-scram needs metadata.version 3.5-IV2"),
         (("--standalone", "--no-initial-controllers"), "--standalone and --no-initial-controllers exclude each other"),
         (("--standalone", "--feature", "kraft.version=0"), "formatted with 1, since the quorum is dynamic"),
         (("--initial-controllers", "1@h"), "--initial-controllers: '1@h' is not of the form ID@HOST:PORT:DIRECTORY_ID"),
@@ -136,3 +145,17 @@ def test_ids_can_be_made_up(crabka: RunCommand) -> None:
     made = {crabka("random-uuid").out.strip() for _ in range(2)}
     assert len(made) == 2
     assert all(uuid_from_text(text).version == 4 for text in made)
+
+
+def test_first_users_are_in_the_metadata(crabka: RunCommand, properties_file: str, tmp_path: Path) -> None:
+    assert crabka("format", "--config", properties_file, "--standalone", *SCRAM).code == 0
+    written = read_snapshot(OsFileSystem(), str(tmp_path / "data" / "bootstrap.checkpoint")).records
+    (user,) = [record for record in written if isinstance(record, UserScramCredentialRecord)]
+    assert (user.name, user.mechanism, user.iterations) == ("admin", 2, 4096)
+    salted = salted_password(SCRAM_SHA_512, Secret("canary"), user.salt, user.iterations)
+    assert stored_keys(SCRAM_SHA_512, salted, user.salt, user.iterations) == (
+        user.salt,
+        user.iterations,
+        user.stored_key,
+        user.server_key,
+    )
