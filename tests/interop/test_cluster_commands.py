@@ -83,20 +83,20 @@ def test_a_controller_is_added_and_removed(cluster: ClusterOfProcesses, crabka: 
 
 def test_replicas_move_and_leaders_come_back(cluster: ClusterOfProcesses, crabka: Command) -> None:
     crabka("topics", "create", "moved", "--partitions", "1", "--replicas", "2")
-    (target,) = crabka("partitions", "reassign", "--topic", "moved", "--replicas", "3,1", "--dry-run")["partitions"]
+    (target,) = crabka("partitions", "reassign", "--topic", "moved", "--replicas", "3,1")["partitions"]
     assert target == {"topic": "moved", "partition": 0, "replicas": [3, 1]}
-    crabka("partitions", "reassign", "--topic", "moved", "--replicas", "3,1", "--throttle", "10000000", "--wait")
+    crabka("partitions", "reassign", "--topic", "moved", "--replicas", "3,1", "--throttle", "10MB", "--wait", "-y")
     assert _replicas(crabka, "moved")[1] == [3, 1]
     settings = {row["key"] for row in crabka("configs", "describe", "topic", "moved")}
     assert not any("throttled" in key for key in settings)
-    crabka("partitions", "reassign", "--topics", "moved", "--brokers", "1,2", "--wait")
+    crabka("partitions", "reassign", "--topics", "moved", "--brokers", "1,2", "--wait", "-y")
     assert sorted(_replicas(crabka, "moved")[1]) == [1, 2]
-    crabka("partitions", "reassign", "--topic", "moved", "--replicas", "3,1,2", "--wait")
+    crabka("partitions", "reassign", "--topic", "moved", "--replicas", "3,1,2", "--wait", "-y")
     cluster.kill(3)
     wait_until(lambda: _states(crabka).get(3) == "fenced", "broker 3 is fenced", timeout_s=CHANGE_SECONDS)
     assert _replicas(crabka, "moved")[0] in (1, 2)
     crabka("topics", "create", "stuck", "--partitions", "1", "--replicas", "2")
-    crabka("partitions", "reassign", "--topic", "stuck", "--replicas", "3")
+    crabka("partitions", "reassign", "--topic", "stuck", "--replicas", "3", "-y")
     (ongoing,) = crabka("partitions", "reassign", "--list")
     assert (ongoing["topic"], ongoing["adding"]) == ("stuck", [3])
     assert crabka("partitions", "reassign", "--cancel", "--topic", "stuck") == [ongoing]

@@ -12,6 +12,7 @@ import sys
 from collections.abc import Sequence
 
 from crabka.cli.extras import needs_extra
+from crabka.cli.program import as_typed, note_typed
 from crabka.errors import ConfigError, CrabkaError
 
 EXIT_FAILED = 1
@@ -19,11 +20,15 @@ EXIT_BAD_INPUT = 2
 # Shells report 128 + the number of the signal that ended a command.
 EXIT_INTERRUPTED = 130
 
+# Set by the scripts of `crabka completion` when a shell asks for the words that may follow.
+COMPLETION_VARIABLE = "_CRABKA_COMPLETE"
+
 _NODE_COMMANDS = {"up": "crabka.cli.node.up", "serve": "crabka.cli.node.serve"}
 
 
 def run(arguments: Sequence[str] | None = None) -> None:
     """Run the command line and exit."""
+    note_typed(sys.argv)
     sys.exit(execute(sys.argv[1:] if arguments is None else arguments))
 
 
@@ -31,7 +36,7 @@ def execute(arguments: Sequence[str]) -> int:
     """Run a command; return its exit code. Errors become one line on stderr."""
     try:
         with needs_extra(f"crabka {arguments[0]}" if arguments else "crabka"):
-            if arguments and arguments[0] in _NODE_COMMANDS:
+            if arguments and arguments[0] in _NODE_COMMANDS and COMPLETION_VARIABLE not in os.environ:
                 code = importlib.import_module(_NODE_COMMANDS[arguments[0]]).main(arguments[1:])
             else:
                 code = importlib.import_module("crabka.cli.app").main(arguments or ("--help",))
@@ -49,6 +54,8 @@ def execute(arguments: Sequence[str]) -> int:
 
 
 def _report(error: Exception, code: int) -> int:
-    text = " ".join(str(error).split()) or type(error).__name__
-    print(f"crabka: {text}", file=sys.stderr)
+    # Loads the codes of the protocol, which `up` needs anyway.
+    from crabka.cli.explanations import explained_text
+
+    print(f"crabka: {as_typed(explained_text(error))}", file=sys.stderr)
     return code

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Callable, Iterable
+from functools import partial
 from typing import Annotated, Final
 
 import typer
@@ -12,6 +13,8 @@ from crabka.errors import ConfigError
 from crabka.ids import TopicPartition
 
 DEFAULT_BOOTSTRAP = "127.0.0.1:9092"
+# A 64-bit number of the protocol.
+_MOST: Final = (1 << 63) - 1
 DURATION: Final = "DURATION"
 SIZE: Final = "SIZE"
 
@@ -49,21 +52,29 @@ TopicPlaces = Annotated[
 ]
 
 
-def _parser(parse: Callable[[str], int]) -> Callable[[str | int], int]:
-    """Return a parser for an option; its default is a number already."""
+def _parser(parse: Callable[[str], int], *, least: int = 0) -> Callable[[str], int]:
+    """Return a parser for an option."""
 
-    def call(given: str | int) -> int:
+    def call(given: str) -> int:
         try:
-            return given if isinstance(given, int) else parse(given)
+            found = parse(given)
         except ConfigError as error:
             raise typer.BadParameter(str(error)) from error
+        if not least <= found <= _MOST:
+            raise typer.BadParameter(f"{given} is not within {least} … {_MOST}")
+        return found
 
     return call
 
 
 # For `typer.Option(parser=…, metavar=DURATION)` and the same with SIZE. The default is a text: help shows it as given.
+# Some options took plain numbers before they took units; they still do.
 as_duration_ms: Final = _parser(parse_duration_ms)
-as_size_bytes: Final = _parser(parse_size_bytes)
+as_seconds_ms: Final = _parser(partial(parse_duration_ms, bare="s"))
+as_minutes_ms: Final = _parser(partial(parse_duration_ms, bare="m"))
+as_hours_ms: Final = _parser(partial(parse_duration_ms, bare="h"))
+as_size_bytes: Final = _parser(parse_size_bytes, least=1)
+as_mebibytes: Final = _parser(partial(parse_size_bytes, bare="mib"), least=1)
 
 
 def settings_of(texts: Iterable[str] | None) -> dict[str, str]:

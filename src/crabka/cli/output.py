@@ -89,8 +89,10 @@ def print_done(message: str, *, as_json: bool, result: object) -> None:
 
 def print_plan_note(*, execute: bool, done: str, as_json: bool) -> None:
     """Print below a plan, on stderr, that nothing was changed yet, or what was done."""
-    if not as_json:
-        print(done if execute else "nothing was changed; --execute carries out this plan", file=sys.stderr)
+    if not execute:
+        print("nothing was changed; --execute carries out this plan", file=sys.stderr)
+    elif not as_json:
+        print(done, file=sys.stderr)
 
 
 def bytes_as_json(value: bytes | None) -> str | dict[str, str] | None:

@@ -30,6 +30,7 @@ _TIME_WORDS: Final = {
     "hours": 3_600_000,
 }
 _QUANTITY: Final = re.compile(r"(\d+(?:\.\d+)?)\s*([A-Za-z]+)")
+_NUMBER: Final = re.compile(r"\d+(?:\.\d+)?")
 _WORDS: Final = re.compile(r"[._]")
 
 _BINARY_UNITS: Final = ("KiB", "MiB", "GiB", "TiB", "PiB")
@@ -38,21 +39,22 @@ DURATION_EXAMPLES: Final = "500ms, 30s, 15m, 12h, 7d, 2w"
 SIZE_EXAMPLES: Final = "1048576, 64MiB, 1GB"
 
 
-def parse_duration_ms(text: str) -> int:
-    """Return the milliseconds of `12h`; only 0 needs no unit. Raises ConfigError."""
+def parse_duration_ms(text: str, bare: str = "") -> int:
+    """Return the milliseconds of `12h`; a number without a unit is in the bare one. Raises ConfigError.
+
+    Only 0 needs no unit if there is no bare one.
+    """
     if text.strip() == "0":
         return 0
-    found = _quantity(text, _MS)
+    found = _quantity(text.strip() + bare if _NUMBER.fullmatch(text.strip()) else text, _MS)
     if found is None or found.denominator != 1:
         raise ConfigError(f"{text} is no duration: write a number with its unit, such as {DURATION_EXAMPLES}")
     return int(found)
 
 
-def parse_size_bytes(text: str) -> int:
-    """Return the bytes of `64MiB`; a number without a unit is bytes. Raises ConfigError."""
-    if text.strip().isdecimal():
-        return int(text)
-    found = _quantity(text, _BYTES)
+def parse_size_bytes(text: str, bare: str = "b") -> int:
+    """Return the bytes of `64MiB`; a number without a unit is in the bare one. Raises ConfigError."""
+    found = _quantity(text.strip() + bare if _NUMBER.fullmatch(text.strip()) else text, _BYTES)
     if found is None or found.denominator != 1:
         raise ConfigError(f"{text} is no size: write bytes or a number with its unit, such as {SIZE_EXAMPLES}")
     return int(found)

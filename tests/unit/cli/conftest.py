@@ -11,6 +11,7 @@ from typing import Any, NamedTuple
 
 import pytest
 
+from crabka.cli import program
 from crabka.cli.main import execute
 from tests.support.nodes.crabka_up import CrabkaProcess
 
@@ -46,6 +47,12 @@ def root_logger() -> Iterator[logging.Logger]:
     yield root
     root.handlers[:] = handlers
     root.setLevel(level)
+
+
+@pytest.fixture(autouse=True)
+def _program(monkeypatch: pytest.MonkeyPatch) -> None:
+    """Forget how the tests were started: the process notes it when it runs the entry point of a command."""
+    monkeypatch.setattr(program, "_typed", program.NAME)
 
 
 @pytest.fixture

@@ -20,8 +20,16 @@ def test_version_is_printed(capsys: pytest.CaptureFixture[str]) -> None:
 def test_mistake_is_one_line(capsys: pytest.CaptureFixture[str]) -> None:
     assert main(["topics", "create"]) == 2
     captured = capsys.readouterr()
-    assert captured.err.startswith("crabka: Missing argument")
+    assert captured.err == "crabka: Missing argument 'TOPIC' (see `crabka topics create -h`)\n"
     assert captured.err.count("\n") == 1
+
+
+@pytest.mark.parametrize("arguments", [["topics"], ["topics", "-h"], ["topics", "--help"]])
+def test_a_group_alone_shows_its_commands(capsys: pytest.CaptureFixture[str], arguments: list[str]) -> None:
+    assert main(arguments) == (2 if arguments == ["topics"] else 0)
+    captured = capsys.readouterr()
+    assert "delete    Delete topics with all their records." in captured.out
+    assert captured.err == ""
 
 
 @pytest.mark.parametrize("command", ["up", "serve"])

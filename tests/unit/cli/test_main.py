@@ -20,9 +20,8 @@ from tests.unit.cli.conftest import RunCommand
         (("up", "--listen", "nowhere"), "'nowhere' is not an address of the form HOST:PORT"),
         (("serve", "--config", "no-such-file"), "cannot read no-such-file: No such file or directory"),
         (("serve",), "the following arguments are required: --config"),
-        (("topics",), "Missing command."),
         (("topics", "list", "--bootstrap", "host:port"), "'host:port' is not host:port"),
-        (("nonsense",), "No such command 'nonsense'."),
+        (("nonsense",), "No such command 'nonsense' (see `crabka -h`)"),
     ],
 )
 def test_bad_input_is_one_line_and_exit_2(crabka: RunCommand, arguments: tuple[str, ...], message: str) -> None:

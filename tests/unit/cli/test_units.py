@@ -23,6 +23,11 @@ def test_a_duration_has_a_unit(text: str, expected_ms: int) -> None:
     assert parse_duration_ms(text) == expected_ms
 
 
+def test_options_that_took_plain_numbers_still_do() -> None:
+    assert [parse_duration_ms(text, bare="m") for text in ("10", "0.05", "10s")] == [600_000, 3_000, 10_000]
+    assert [parse_size_bytes(text, bare="mib") for text in ("1", "0.5", "1KB")] == [1 << 20, 1 << 19, 1000]
+
+
 @pytest.mark.parametrize("text", ["60", "", "d", "7 days", "-1s", "1.5ms", "1e3s", "٣s and"])
 def test_what_is_no_duration_is_refused(text: str) -> None:
     with pytest.raises(ConfigError, match="is no duration: write a number with its unit, such as 500ms"):

@@ -15,10 +15,11 @@ from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import LogDirDescription
 from crabka.clients.admin.cluster_types import DescribedQuorum
-from crabka.clients.cluster.metadata import BrokerEndpoint, TopicMetadata
+from crabka.clients.cluster.metadata import TopicMetadata
 from crabka.clients.errors import ClientNetworkError, VersionMismatchError
 from crabka.config.listeners import format_address
 from crabka.errors import OperationError
+from crabka.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 
 app = typer.Typer(help="Brokers: list, unregister.", no_args_is_help=False, invoke_without_command=True)
 
@@ -30,24 +31,35 @@ COLUMNS = (
     Column("quorum", yields=1),
     "leaders",
     "replicas",
-    "in_sync",
-    "size_bytes",
-    Column("log_dirs", yields=3),
+    Column("in_sync", yields=4),
+    Column("size_bytes", yields=3),
+    Column("version", yields=1),
+    Column("roles", yields=6),
+    Column("log_dirs", yields=5),
 )
-FENCED, ACTIVE = "fenced", "active"
+FENCED, CORDONED, ACTIVE = "fenced", "cordoned", "active"
+BROKER, CONTROLLER = "broker", "controller"
 
 
 @app.callback()
-def list_(
+def _all(
     context: typer.Context,
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     as_json: AsJson = False,
 ) -> None:
-    """List the brokers of a cluster with the partitions that they lead and hold."""
+    """Brokers: list, unregister. Without a command the same as `list`."""
     if context.invoked_subcommand is None:
-        print_rows(COLUMNS, with_admin(bootstrap, broker_rows, command_config=command_config), as_json=as_json)
+        list_(bootstrap=bootstrap, command_config=command_config, as_json=as_json)
+
+
+@app.command("list")
+def list_(
+    *, bootstrap: Bootstrap = DEFAULT_BOOTSTRAP, command_config: CommandConfig = None, as_json: AsJson = False
+) -> None:
+    """List the brokers of a cluster with the partitions that they lead and hold."""
+    print_rows(COLUMNS, with_admin(bootstrap, broker_rows, command_config=command_config), as_json=as_json)
 
 
 @app.command()
@@ -75,20 +87,24 @@ async def broker_rows(admin: Admin) -> list[Row]:
     topics = (await admin.list_topics()).values()
     quorum = await _quorum(admin)
     nodes = sorted(cluster.brokers)
-    dirs = await asyncio.gather(*(_log_dirs(admin, node, fenced=node.node_id in cluster.fenced) for node in nodes))
+    running = [None if node.node_id in cluster.fenced else node.node_id for node in nodes]
+    dirs = await asyncio.gather(*(_log_dirs(admin, node_id) for node_id in running))
+    versions = await asyncio.gather(*(_version(admin, node_id) for node_id in running))
     carried = _carried(topics)
     return [
         {
             "broker": node.node_id,
             "address": format_address(node.host, node.port) if node.host else None,
             "rack": node.rack,
-            "state": FENCED if node.node_id in cluster.fenced else ACTIVE,
+            "roles": None if quorum is None else _roles(quorum, node.node_id),
+            "state": FENCED if node.node_id in cluster.fenced else _state(found),
             "quorum": None if quorum is None else _part(quorum, node.node_id),
             **{name: counts[node.node_id] for name, counts in carried.items()},
             "size_bytes": None if found is None else _size_bytes(found),
+            "version": version,
             "log_dirs": None if found is None else [each.path for each in found],
         }
-        for node, found in zip(nodes, dirs, strict=True)
+        for node, found, version in zip(nodes, dirs, versions, strict=True)
     ]
 
 
@@ -106,11 +122,33 @@ def _part(quorum: DescribedQuorum, node_id: int) -> str:
     return "voter" if any(voter.node_id == node_id for voter in quorum.voters) else "observer"
 
 
-async def _log_dirs(admin: Admin, node: BrokerEndpoint, *, fenced: bool) -> list[LogDirDescription] | None:
+def _roles(quorum: DescribedQuorum, node_id: int) -> list[str]:
+    """Return the roles of a node; a controller that is no voter is not known as one."""
+    return [BROKER, CONTROLLER] if any(voter.node_id == node_id for voter in quorum.voters) else [BROKER]
+
+
+def _state(dirs: list[LogDirDescription] | None) -> str:
+    """Return `cordoned` if the broker takes no new replica, because all its log dirs are cordoned (KIP-1066)."""
+    return CORDONED if dirs and all(each.is_cordoned for each in dirs) else ACTIVE
+
+
+async def _log_dirs(admin: Admin, node_id: int | None) -> list[LogDirDescription] | None:
     try:
-        return None if fenced else await admin.log_dirs.describe(node.node_id)
+        return None if node_id is None else await admin.log_dirs.describe(node_id)
     except (ClientNetworkError, OperationError):
         return None
+
+
+async def _version(admin: Admin, node_id: int | None) -> str | None:
+    """Return the newest release of Kafka whose metadata a broker reads: brokers do not report their own version."""
+    try:
+        features = {} if node_id is None else await admin.cluster.describe_features(node_id)
+    except (ClientNetworkError, OperationError, VersionMismatchError):
+        return None
+    if METADATA_VERSION not in features:
+        return None
+    level = features[METADATA_VERSION].max_supported
+    return METADATA_VERSION_NAMES.get(level, str(level)).partition("-")[0]
 
 
 def _size_bytes(dirs: Iterable[LogDirDescription]) -> int:

@@ -29,6 +29,7 @@ from crabka.cli.cluster.local_processes import (
 from crabka.cli.node.up import storage_settings
 from crabka.cli.options import AsJson
 from crabka.cli.output import Column, Row, print_rows
+from crabka.cli.program import as_typed
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ClusterDescription
@@ -223,4 +224,4 @@ def _fail(home: NodeHome) -> NoReturn:
 
 
 def _tell(message: str) -> None:
-    print(message, file=sys.stderr, flush=True)
+    print(as_typed(message), file=sys.stderr, flush=True)

@@ -13,7 +13,7 @@ import typer
 
 from crabka.cli.node.process import load_config
 from crabka.cli.node.serve import read_properties
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapController, CommandConfig, Execute
 from crabka.cli.output import Column, Row, print_done, print_json, print_rows
 from crabka.cli.session import with_admin
 from crabka.cli.units import format_duration
@@ -162,9 +162,7 @@ def repair(
     accept_cluster_id: Annotated[
         bool, typer.Option(ACCEPT_CLUSTER_ID, help="Assign the metadata to the cluster of meta.properties.")
     ] = False,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Carry out the plan; without this option it is only shown.")
-    ] = False,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Repair the metadata directory of a stopped node that cannot start or cannot vote."""

@@ -8,8 +8,17 @@ import typer
 
 from crabka.cli.groups.errors import explained
 from crabka.cli.groups.reset import reset
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
-from crabka.cli.output import Column, Row, print_done, print_json, print_rows
+from crabka.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    Execute,
+    GroupName,
+    TopicPlaces,
+    split_places,
+)
+from crabka.cli.output import Column, Row, print_done, print_json, print_plan_note, print_rows
 from crabka.cli.session import with_admin
 from crabka.cli.topics.offsets import expand
 from crabka.clients.admin.admin import Admin
@@ -23,6 +32,7 @@ app.command("reset")(reset)
 
 GROUP_COLUMNS = ("group", "type", "state", Column("assignor", yields=1), "coordinator", "members", "lag")
 PARTITION_COLUMNS = ("topic", "partition", "committed", "log_end", "lag", "owner", Column("host", yields=1))
+DELETION_COLUMNS = ("group", "type", "state", "members", "offsets")
 MEMBER_COLUMNS = ("member", "instance", "client", "host", "assignment")
 
 
@@ -81,9 +91,16 @@ def delete(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete groups without members, with their offsets. A group that cannot be deleted does not stop the others."""
+
+    if not execute:
+        rows = with_admin(bootstrap, lambda admin: _deletions(admin, groups), command_config=command_config)
+        print_rows(DELETION_COLUMNS, rows, as_json=as_json)
+        print_plan_note(execute=False, done="", as_json=as_json)
+        return
 
     async def run(admin: Admin) -> None:
         failure: OperationError | None = None
@@ -107,6 +124,7 @@ def delete_offsets(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     topic: TopicPlaces = None,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete the offsets of a group for topics that it does not read now."""
@@ -114,16 +132,43 @@ def delete_offsets(
         raise ConfigError("name topics: --topic TOPIC[:PARTITION,…]")
     places = split_places(topic)
 
+    async def plan(admin: Admin) -> list[Row]:
+        partitions = await expand(admin, places)
+        committed = await admin.groups.list_offsets(group)
+        return [
+            {"topic": each.topic, "partition": each.partition, "committed": committed[each].offset}
+            for each in partitions
+            if each in committed
+        ]
+
     async def run(admin: Admin) -> list[TopicPartition]:
         partitions = await expand(admin, places)
         await admin.groups.delete_offsets(group, partitions)
         return partitions
 
+    if not execute:
+        with explained(group):
+            rows = with_admin(bootstrap, plan, command_config=command_config)
+        print_rows(("topic", "partition", "committed"), rows, as_json=as_json)
+        print_plan_note(execute=False, done="", as_json=as_json)
+        return
     with explained(group):
         deleted = with_admin(bootstrap, run, command_config=command_config)
     result = [{"topic": each.topic, "partition": each.partition} for each in deleted]
     text = ", ".join(str(each) for each in deleted)
     print_done(f"group {group} has no offsets for {text} now", as_json=as_json, result=result)
+
+
+async def _deletions(admin: Admin, groups: list[str]) -> list[Row]:
+    """Return a row for each group, with the number of partitions that it has committed offsets of."""
+    rows: list[Row] = []
+    for group in groups:
+        with explained(group):
+            found = await admin.groups.describe(group)
+            committed = await admin.groups.list_offsets(group)
+        row = {"group": group, "type": found.type, "state": found.state, "members": len(found.members)}
+        rows.append({**row, "offsets": len(committed)})
+    return rows
 
 
 async def lag_rows(admin: Admin, group: GroupDescription) -> list[Row]:

@@ -8,8 +8,17 @@ from typing import Annotated, NamedTuple
 import typer
 
 from crabka.cli.groups.errors import explained
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, GroupName, TopicPlaces, split_places
-from crabka.cli.output import Row, print_json, print_rows
+from crabka.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    Execute,
+    GroupName,
+    TopicPlaces,
+    split_places,
+)
+from crabka.cli.output import Row, print_json, print_plan_note, print_rows
 from crabka.cli.session import with_admin
 from crabka.cli.topics.offsets import expand, parse_moment
 from crabka.clients.admin.admin import Admin
@@ -56,9 +65,7 @@ def reset(
     shift: Annotated[
         int | None, typer.Option("--shift", help="Forward by a number of records; backward if negative.")
     ] = None,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Carry out the plan; without this option it is only shown.")
-    ] = False,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Move the committed offsets of a group that has no members."""
@@ -156,10 +163,7 @@ def _print_plan(group: str, plan: list[PlannedOffset], *, execute: bool, as_json
         print_json({"group": group, "executed": execute, "partitions": rows})
         return
     print_rows(("topic", "partition", "committed", "new", "log_end", "lag", "note"), rows, as_json=False)
-    if execute:
-        print(f"group {group}: {len(rows)} offsets are committed", file=sys.stderr)
-    else:
-        print("nothing was changed; --execute carries out this plan", file=sys.stderr)
+    print_plan_note(execute=execute, done=f"group {group}: {len(rows)} offsets are committed", as_json=as_json)
 
 
 def _row(each: PlannedOffset) -> Row:

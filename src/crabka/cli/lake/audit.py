@@ -10,12 +10,13 @@ import typer
 
 from crabka.cli.lake.options import Master, RequiredTier
 from crabka.cli.options import AsJson, CommandConfig
+from crabka.cli.program import as_typed
 from crabka.cli.session import cluster_settings
+from crabka.cli.tier.commands import DEFAULT_GRACE, Grace
 from crabka.cli.tier.output import print_result
 from crabka.errors import CrabkaError
 
 COULD_NOT_CHECK = 2
-DEFAULT_GRACE_MINUTES = 60.0
 
 
 def audit(
@@ -29,9 +30,7 @@ def audit(
         typer.Option("--bootstrap", "-b", help="Use the metadata of this cluster; without it the objects alone."),
     ] = None,
     command_config: CommandConfig = None,
-    grace: Annotated[
-        float, typer.Option("--grace", metavar="MINUTES", min=0, help="Time that a copy or a deletion may take.")
-    ] = DEFAULT_GRACE_MINUTES,
+    grace: Grace = DEFAULT_GRACE,
     master: Master = None,
     as_json: AsJson = False,
 ) -> None:
@@ -47,12 +46,12 @@ def audit(
             bootstrap=bootstrap,
             cluster_settings=cluster_settings(command_config),
             topics=tuple(topics or ()),
-            grace_ms=round(grace * 60_000),
+            grace_ms=grace,
         )
         with job_session("crabka audit", master) as spark, TierProgress() as progress:
             result = audit_tier(spark, options, progress)
     except (CrabkaError, OSError) as error:
-        print(f"crabka: could not check: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"crabka: could not check: {as_typed(' '.join(str(error).split()))}", file=sys.stderr)
         raise typer.Exit(COULD_NOT_CHECK) from error
     print_result(result, as_json=as_json)
     raise typer.Exit(result.exit_code)

@@ -14,27 +14,31 @@ import typer
 
 from crabka.cli.extras import needs_extra
 from crabka.cli.lake.options import (
+    DEFAULT_GRACE,
+    DEFAULT_INTERVAL,
+    DEFAULT_ROUND,
+    DEFAULT_TARGET,
     Grace,
-    IntervalSeconds,
+    IntervalMs,
     Master,
     PartitionBy,
     Pattern,
-    RoundMib,
+    RoundBytes,
     Schema,
     ShortGrace,
     TableName,
     TablePlace,
     Tables,
-    TargetMib,
+    TargetBytes,
     TopicPlace,
     Topics,
     ValueMode,
-    grace_ms_of,
+    check_grace,
     read_schema,
 )
 from crabka.cli.option_groups import with_option_groups
-from crabka.cli.options import AsJson
-from crabka.cli.output import Column, print_json, print_rows
+from crabka.cli.options import AsJson, Execute
+from crabka.cli.output import Column, print_json, print_plan_note, print_rows
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -72,10 +76,10 @@ def sync(
     value: ValueMode = "raw",
     schema: Schema = None,
     partition_by: PartitionBy = None,
-    target_mib: TargetMib = 128,
-    round_mib: RoundMib = 4096,
+    target_size: TargetBytes = DEFAULT_TARGET,
+    round_size: RoundBytes = DEFAULT_ROUND,
     follow: Annotated[bool, typer.Option("--follow", "-f", help="Continue until interrupted.")] = False,
-    interval: IntervalSeconds = 60.0,
+    interval: IntervalMs = DEFAULT_INTERVAL,
     master: Master = None,
     origin: TopicPlace,
     as_json: AsJson = False,
@@ -85,7 +89,7 @@ def sync(
         from crabka.cli.lake.progress import LakeProgress, follow_until_interrupted
         from crabka.spark.lake.errors import TopicsFailedError
         from crabka.spark.lake.syncing.planner_source import PlannerSource
-        from crabka.spark.lake.syncing.settings import MIB, SyncSettings
+        from crabka.spark.lake.syncing.settings import SyncSettings
         from crabka.spark.lake.syncing.spark_runner import SparkRunner
         from crabka.spark.lake.syncing.sync_job import LakeSync, SyncRequest
         from crabka.spark.lake.values.given_schemas import decoder_of
@@ -99,15 +103,15 @@ def sync(
             settings = SyncSettings(
                 decoder=decoder_of(value, read_schema(schema)),
                 partition_by=partition_by,
-                target_bytes=target_mib * MIB,
-                round_bytes=round_mib * MIB,
+                target_bytes=target_size,
+                round_bytes=round_size,
                 min_tasks=runner.parallelism,
             )
             request = SyncRequest(topics=tuple(topics or ()), pattern=pattern, table_name=table, settings=settings)
             job = LakeSync(lake, source, runner, request, listener=progress)
             try:
                 if follow:
-                    follow_until_interrupted(job, interval)
+                    follow_until_interrupted(job, interval / 1000)
                 else:
                     job.run_once()
             except TopicsFailedError as error:
@@ -159,17 +163,21 @@ def rewind(
     *,
     place: TablePlace,
     origin: TopicPlace,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Remove rows that the topic no longer has because its log was truncated; the next sync continues there."""
     with needs_extra("crabka lake"):
-        from crabka.spark.lake.maintenance.rewinding import rewind_table
+        from crabka.spark.lake.maintenance.rewinding import plan_rewind, rewind_table
         from crabka.spark.lake.syncing.planner_source import PlannerSource
 
         lake = place.open()
         source = PlannerSource(origin.source_options())
-        rows = [asdict(each) for name in tables for each in rewind_table(lake, name, source)]
+        rewind_one = rewind_table if execute else plan_rewind
+        rows = [asdict(each) for name in tables for each in rewind_one(lake, name, source)]
         print_rows(REWIND_COLUMNS, rows, as_json=as_json)
+        if rows:
+            print_plan_note(execute=execute, done=f"{len(rows)} partitions are read again", as_json=as_json)
 
 
 @app.command()
@@ -178,18 +186,17 @@ def compact(
     tables: Tables,
     *,
     place: TablePlace,
-    target_mib: TargetMib = 128,
+    target_size: TargetBytes = DEFAULT_TARGET,
     as_json: AsJson = False,
 ) -> None:
     """Merge small files of tables. Syncs and readers may run at the same time."""
     with needs_extra("crabka lake"):
         from crabka.spark.lake.maintenance.compaction import compact_once
-        from crabka.spark.lake.syncing.settings import MIB
 
         lake = place.open()
         rows = []
         for name, table in _existing(lake, tables):
-            result = compact_once(table, target_mib * MIB)
+            result = compact_once(table, target_size)
             rows.append({"table": name, "files_removed": result.files_removed, "files_added": result.files_added})
         print_rows(("table", "files_removed", "files_added"), rows, as_json=as_json)
 
@@ -200,17 +207,17 @@ def vacuum(
     tables: Tables,
     *,
     place: TablePlace,
-    grace_hours: Grace = 168.0,
+    grace: Grace = DEFAULT_GRACE,
     allow_short_grace: ShortGrace = False,
     as_json: AsJson = False,
 ) -> None:
     """Drop old versions of tables and delete unused files that are older than the grace period."""
     with needs_extra("crabka lake"):
-        grace_ms = grace_ms_of(grace_hours, allow_short=allow_short_grace)
+        check_grace(grace, allow_short=allow_short_grace)
         lake = place.open()
         rows = []
         for name, table in _existing(lake, tables):
-            result = table.vacuum(grace_ms, lake.now_ms())
+            result = table.vacuum(grace, lake.now_ms())
             rows.append({"table": name, "files_removed": len(result.removed), "size_bytes": result.size_bytes})
         print_rows(("table", "files_removed", "size_bytes"), rows, as_json=as_json)
 

@@ -5,13 +5,23 @@ from __future__ import annotations
 import time
 from dataclasses import dataclass
 from pathlib import Path
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
 from crabka.cli.node.process import parse_settings
 from crabka.cli.node.serve import read_properties
-from crabka.cli.options import DEFAULT_BOOTSTRAP, Bootstrap, CommandConfig
+from crabka.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DURATION,
+    SIZE,
+    Bootstrap,
+    CommandConfig,
+    as_hours_ms,
+    as_mebibytes,
+    as_seconds_ms,
+)
+from crabka.cli.units import format_duration
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
@@ -54,10 +64,22 @@ Schema = Annotated[
 PartitionBy = Annotated[
     str | None, typer.Option("--partition-by", metavar="date|COLUMN", help="One value per file.", show_default=False)
 ]
-TargetMib = Annotated[int, typer.Option("--target-size", metavar="MIB", min=1, help="Target size of files.")]
-RoundMib = Annotated[int, typer.Option("--round-size", metavar="MIB", min=1, help="Approximate bytes per commit.")]
-IntervalSeconds = Annotated[
-    float, typer.Option("--interval", metavar="SECONDS", min=0, help="Pause between the rounds of --follow.")
+TargetBytes = Annotated[
+    int, typer.Option("--target-size", metavar=SIZE, parser=as_mebibytes, help="Target size of files, such as 256MiB.")
+]
+RoundBytes = Annotated[
+    int, typer.Option("--round-size", metavar=SIZE, parser=as_mebibytes, help="Approximate size of a commit.")
+]
+# As an operator would type them; `parser` makes them numbers.
+DEFAULT_TARGET: Final[Any] = "128MiB"
+DEFAULT_ROUND: Final[Any] = "4GiB"
+DEFAULT_INTERVAL: Final[Any] = "1m"
+DEFAULT_GRACE: Final[Any] = "7d"
+IntervalMs = Annotated[
+    int,
+    typer.Option(
+        "--interval", metavar=DURATION, parser=as_seconds_ms, help="Pause between the rounds of --follow, such as 5m."
+    ),
 ]
 Master = Annotated[
     str | None,
@@ -91,7 +113,10 @@ SourceOption = Annotated[
     list[str] | None,
     typer.Option("--option", "-o", metavar="KEY=VALUE", help="An option of the Spark source.", show_default=False),
 ]
-Grace = Annotated[float, typer.Option("--grace", metavar="HOURS", min=0, help="Minimum age of what is deleted.")]
+Grace = Annotated[
+    int,
+    typer.Option("--grace", metavar=DURATION, parser=as_hours_ms, help="Minimum age of what is deleted, such as 7d."),
+]
 ShortGrace = Annotated[
     bool,
     typer.Option(
@@ -99,7 +124,7 @@ ShortGrace = Annotated[
         help="Allow a grace below one hour: syncs, compactions and queries that run may miss files.",
     ),
 ]
-_LEAST_GRACE_HOURS = 1.0
+_LEAST_GRACE_MS = 3_600_000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -139,14 +164,13 @@ class TopicPlace:
         return options | explicit
 
 
-def grace_ms_of(hours: float, *, allow_short: bool) -> int:
-    """Return a grace in milliseconds. Raises ConfigError for one that may delete files in use."""
-    if hours < _LEAST_GRACE_HOURS and not allow_short:
+def check_grace(grace_ms: int, *, allow_short: bool) -> None:
+    """Raise ConfigError for a grace that may delete files in use."""
+    if grace_ms < _LEAST_GRACE_MS and not allow_short:
         raise ConfigError(
-            f"A grace of {hours:g} hours may delete files of syncs, compactions and queries that run now; "
+            f"a grace of {format_duration(grace_ms)} may delete files of syncs, compactions and queries that run now; "
             "if there are none, add --allow-short-grace"
         )
-    return round(hours * 3_600_000)
 
 
 def read_schema(given: str | None) -> str | None:

@@ -31,8 +31,8 @@ from crabka.cli.log_dirs.view import (
     move_rows,
     running_moves,
 )
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
-from crabka.cli.output import Row, print_done, print_json, print_rows
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, Execute
+from crabka.cli.output import Row, print_done, print_json, print_plan_note, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ConfigChange, ConfigOwner, ResourceType
@@ -228,7 +228,7 @@ def balance(
         float, typer.Option(help="Share of the average by which dirs may differ.", min=0.0, max=1.0)
     ] = DEFAULT_TOLERANCE,
     drain: Annotated[bool, typer.Option("--drain", help="Empty cordoned dirs, too.")] = False,
-    execute: Annotated[bool, typer.Option("--execute", help="Start the moves instead of only printing them.")] = False,
+    execute: Execute = False,
     wait: Wait = False,
     as_json: AsJson = False,
 ) -> None:
@@ -250,8 +250,8 @@ def balance(
         print("the log dirs are balanced")
         return
     print_rows(PLAN_COLUMNS, rows, as_json=as_json)
-    if not execute and not as_json:
-        print("nothing was moved; --execute starts the moves", file=sys.stderr)
+    done = f"{len(rows)} moves are {'done' if wait else 'on their way'}"
+    print_plan_note(execute=execute, done=done, as_json=as_json)
 
 
 async def _execute(admin: Admin, plans: dict[int, list[PlannedMove]], *, wait: bool) -> None:

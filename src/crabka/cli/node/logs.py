@@ -8,19 +8,21 @@ import sys
 import time
 from typing import IO, Literal
 
+from crabka.cli.program import as_typed
+
 LogFormat = Literal["text", "json"]
 LOG_FORMATS: tuple[LogFormat, ...] = ("text", "json")
 LOG_LEVELS = ("debug", "info", "warning", "error")
 
 
 class TextFormatter(logging.Formatter):
-    """Time, level, logger and message on one line; a traceback follows indented."""
+    """Date, time, level, logger and message on one line; a traceback follows indented."""
 
     def format(self, record: logging.LogRecord) -> str:
         """Return the line of a record."""
-        clock = time.strftime("%H:%M:%S", time.localtime(record.created))
+        clock = time.strftime("%Y-%m-%d %H:%M:%S", time.localtime(record.created))
         name = record.name.removeprefix("crabka.")
-        line = f"{clock}.{int(record.msecs):03d} {record.levelname:<7} {name}: {record.getMessage()}"
+        line = f"{clock}.{int(record.msecs):03d} {record.levelname:<7} {name}: {as_typed(record.getMessage())}"
         if record.exc_info:
             line += "\n" + "\n".join(f"    {each}" for each in self.formatException(record.exc_info).splitlines())
         return line
@@ -36,7 +38,7 @@ class JsonFormatter(logging.Formatter):
             "time": f"{stamp}.{int(record.msecs):03d}Z",
             "level": record.levelname.lower(),
             "logger": record.name,
-            "message": record.getMessage(),
+            "message": as_typed(record.getMessage()),
         }
         if record.exc_info:
             entry["exception"] = self.formatException(record.exc_info)

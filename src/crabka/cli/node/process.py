@@ -12,6 +12,7 @@ import sys
 from collections.abc import Iterable, Sequence
 from typing import TYPE_CHECKING, NoReturn
 
+from crabka.cli.examples import examples_text
 from crabka.cli.node.logs import LOG_FORMATS, LOG_LEVELS, set_up_logging
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
@@ -37,7 +38,13 @@ class NodeArgumentParser(argparse.ArgumentParser):
 
 def node_parser(command: str, description: str) -> NodeArgumentParser:
     """Return a parser with the options of every command that runs a node."""
-    parser = NodeArgumentParser(prog=f"crabka {command}", description=description, allow_abbrev=False)
+    parser = NodeArgumentParser(
+        prog=f"crabka {command}",
+        description=description,
+        epilog=examples_text(command),
+        formatter_class=argparse.RawDescriptionHelpFormatter,
+        allow_abbrev=False,
+    )
     parser.add_argument("--log-format", choices=LOG_FORMATS, default="text", help="format of log lines (text)")
     parser.add_argument("--log-level", choices=LOG_LEVELS, default="info", help="lowest level that is logged (info)")
     return parser
@@ -62,6 +69,16 @@ def parse_settings(texts: Iterable[str], option: str) -> dict[str, str]:
             raise ConfigError(f"{option} {text}: not of the form key=value")
         settings[key.strip()] = value.strip()
     return settings
+
+
+def given_settings(texts: Sequence[str], option: str) -> dict[str, str]:
+    """Turn `key=value` texts into settings of Kafka: `log.retention.ms=7d`, too. Raises ConfigError."""
+    if not texts:
+        return {}
+    # A node that starts without such options does not load it.
+    from crabka.cli.units import parse_config_settings
+
+    return parse_config_settings(texts, option)
 
 
 def load_config(properties: dict[str, str], *, insecure_ignore_security: bool = False) -> ServerConfig:

@@ -5,13 +5,20 @@ from __future__ import annotations
 from collections.abc import Sequence
 from pathlib import Path
 
-from crabka.cli.node.process import load_config, node_parser, parse_arguments, parse_settings, run_node
+from crabka.cli.node.process import (
+    NodeArgumentParser,
+    given_settings,
+    load_config,
+    node_parser,
+    parse_arguments,
+    run_node,
+)
 from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code. Raises ConfigError."""
+def serve_parser() -> NodeArgumentParser:
+    """Return the parser of the options."""
     parser = node_parser("serve", "Start a node from a server.properties file; format its directories first.")
     parser.add_argument("--config", required=True, metavar="FILE", help="the properties file, in the format of Kafka")
     parser.add_argument(
@@ -20,10 +27,15 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--insecure-ignore-security", action="store_true", help="ignore the security settings of the file"
     )
-    options = parse_arguments(parser, arguments)
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code. Raises ConfigError."""
+    options = parse_arguments(serve_parser(), arguments)
     if isinstance(options, int):
         return options
-    properties = read_properties(options.config) | parse_settings(options.override, "--override")
+    properties = read_properties(options.config) | given_settings(options.override, "--override")
     config = load_config(properties, insecure_ignore_security=options.insecure_ignore_security)
     return run_node(config, format_new=False)
 

@@ -7,7 +7,14 @@ from collections.abc import Sequence
 from ipaddress import ip_address
 from pathlib import Path
 
-from crabka.cli.node.process import load_config, node_parser, parse_arguments, parse_settings, run_node
+from crabka.cli.node.process import (
+    NodeArgumentParser,
+    given_settings,
+    load_config,
+    node_parser,
+    parse_arguments,
+    run_node,
+)
 from crabka.config.listeners import format_address, parse_address
 from crabka.config.presets import one_node_properties, tiered_node_properties
 from crabka.errors import ConfigError
@@ -18,8 +25,8 @@ DEFAULT_DATA_DIR = "./crabka-data"
 DEFAULT_LISTEN = "127.0.0.1:9092"
 
 
-def main(arguments: Sequence[str]) -> int:
-    """Run the command; return its exit code. Raises ConfigError."""
+def up_parser() -> NodeArgumentParser:
+    """Return the parser of the options."""
     parser = node_parser("up", "Start one node, formatting its directory if it is new.")
     parser.add_argument("--data-dir", default=DEFAULT_DATA_DIR, help=f"data directory ({DEFAULT_DATA_DIR})")
     parser.add_argument("--listen", default=DEFAULT_LISTEN, help=f"HOST:PORT, port 0 picks one ({DEFAULT_LISTEN})")
@@ -29,14 +36,19 @@ def main(arguments: Sequence[str]) -> int:
     parser.add_argument(
         "--tier", metavar="URL", help="remote tier for old segments: file:///directory, s3://bucket/prefix"
     )
-    options = parse_arguments(parser, arguments)
+    return parser
+
+
+def main(arguments: Sequence[str]) -> int:
+    """Run the command; return its exit code. Raises ConfigError."""
+    options = parse_arguments(up_parser(), arguments)
     if isinstance(options, int):
         return options
     host, port = parse_address(options.listen)
     properties = one_node_properties(options.data_dir, host, port)
     if options.tier is not None:
         properties |= tiered_node_properties(storage_settings(options.tier))
-    chosen = parse_settings(options.set, "--set")
+    chosen = given_settings(options.set, "--set")
     if not {"listeners", "advertised.listeners"} & chosen.keys():
         properties |= advertised_properties(host, port)
     properties |= chosen

@@ -10,9 +10,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import json
-import os
 import random
-import shutil
 import socket
 import subprocess
 import sys
@@ -20,7 +18,6 @@ import tempfile
 import time
 import uuid
 from collections.abc import Callable, Iterable, Iterator, Sequence
-from pathlib import Path
 from typing import NamedTuple
 
 from rich.console import Console
@@ -33,6 +30,7 @@ from crabka import __version__
 from crabka.cli.main import EXIT_BAD_INPUT, EXIT_FAILED, EXIT_INTERRUPTED
 from crabka.cli.node.process import NodeArgumentParser
 from crabka.cli.node.up import DEFAULT_DATA_DIR, DEFAULT_LISTEN
+from crabka.cli.program import as_typed, command_line, note_typed
 from crabka.cli.session import with_cluster
 from crabka.cli.story.spark_act import LakeFacts, answer_lines, give_lake_tour
 from crabka.cli.story.tier_act import TIERED_TOPIC, TierFacts, keep_on_disk, look_at_tier, send_to_tier
@@ -277,17 +275,6 @@ async def read_orders(cluster: Cluster, starts: dict[TopicPartition, int], count
     return Measured(len(numbers), byte_count, time.perf_counter() - started)
 
 
-def command_path() -> str:
-    """Return what to type for `crabka`: the name if the shell finds it, else where `make setup` put it."""
-    if shutil.which("crabka") is not None:
-        return "crabka"
-    script = Path(sys.executable).with_name("crabka")
-    if not script.is_relative_to(Path.cwd()):
-        return str(script)
-    name = str(script.relative_to(Path.cwd()))
-    return name if os.sep in name else f".{os.sep}{name}"
-
-
 def summary(bootstrap: str, home: Home, tour: Tour, lake: LakeFacts | str, *, goes_on: bool) -> Panel:
     """Return the summary of the tour; with what to try next if the node goes on serving."""
     facts = Table.grid(padding=(0, 2))
@@ -310,9 +297,8 @@ def summary(bootstrap: str, home: Home, tour: Tour, lake: LakeFacts | str, *, go
 
 
 def _add_next_steps(facts: Table, bootstrap: str) -> None:
-    crabka = command_path()
-    facts.add_row("crabka", f"{crabka} records tail {TOPIC} -b {bootstrap}")
-    facts.add_row("", f"{crabka} tier status -b {bootstrap}")
+    facts.add_row("crabka", Text(command_line(f"records tail {TOPIC} -b {bootstrap}")))
+    facts.add_row("", Text(command_line(f"tier status -b {bootstrap}")))
     facts.add_row("kcat", f"kcat -b {bootstrap} -C -t {TOPIC} -o beginning -c 5")
     facts.add_row("python", Text(f'confluent_kafka.Producer({{"bootstrap.servers": "{bootstrap}"}})'))
     facts.add_row("JVM", f"kafka-topics.sh --bootstrap-server {bootstrap} --describe --topic {TOPIC}")
@@ -341,10 +327,11 @@ def _tier_line(facts: TierFacts, home: Home) -> str:
 
 def run(arguments: Sequence[str]) -> int:
     """Give the tour; errors become one line."""
+    note_typed(sys.argv)
     try:
         return main(arguments)
     except KeyboardInterrupt:
         return EXIT_INTERRUPTED
     except CrabkaError as error:
-        print(f"crabka: {error}", file=sys.stderr)
+        print(f"crabka: {as_typed(str(error))}", file=sys.stderr)
         return EXIT_BAD_INPUT if isinstance(error, ConfigError) else EXIT_FAILED

@@ -8,12 +8,22 @@ All work with Apache Kafka too, because the metadata topic and the layout are th
 from __future__ import annotations
 
 import sys
-from typing import TYPE_CHECKING, Annotated
+from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, parse_partition
-from crabka.cli.output import Row, print_rows
+from crabka.cli.options import (
+    DEFAULT_BOOTSTRAP,
+    DURATION,
+    AsJson,
+    Bootstrap,
+    CommandConfig,
+    Execute,
+    as_minutes_ms,
+    parse_partition,
+)
+from crabka.cli.output import Row, print_plan_note, print_rows
+from crabka.cli.program import as_typed
 from crabka.cli.session import with_cluster
 from crabka.cli.tier.output import SEGMENT_COLUMNS, print_result, segment_row
 from crabka.cli.tier.status import STATUS_COLUMNS, status_rows
@@ -31,7 +41,8 @@ if TYPE_CHECKING:
 app = typer.Typer(help="The remote tier: status, ls, verify, fsck, forget.", no_args_is_help=False)
 
 COULD_NOT_CHECK = 2
-DEFAULT_GRACE_MINUTES = 60.0
+# As an operator would type it; `parser` makes it milliseconds.
+DEFAULT_GRACE: Final[Any] = "1h"
 
 Topics = Annotated[
     list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; all if none is named.", show_default=False)
@@ -57,7 +68,10 @@ ConfigFile = Annotated[
     ),
 ]
 Grace = Annotated[
-    float, typer.Option("--grace", metavar="MINUTES", min=0, help="Time that a copy or a deletion may take.")
+    int,
+    typer.Option(
+        "--grace", metavar=DURATION, parser=as_minutes_ms, help="Time that a copy or a deletion may take, such as 15m."
+    ),
 ]
 
 
@@ -113,7 +127,7 @@ def verify(
     command_config: CommandConfig = None,
     tier: Tier = None,
     config: ConfigFile = None,
-    grace: Grace = DEFAULT_GRACE_MINUTES,
+    grace: Grace = DEFAULT_GRACE,
     as_json: AsJson = False,
 ) -> None:
     """Check that every finished segment exists with the right size, and that there are no gaps."""
@@ -128,7 +142,7 @@ def fsck(
     command_config: CommandConfig = None,
     tier: Tier = None,
     config: ConfigFile = None,
-    grace: Grace = DEFAULT_GRACE_MINUTES,
+    grace: Grace = DEFAULT_GRACE,
     threads: Annotated[int, typer.Option("--threads", min=1, help="Number of segments that are read at a time.")] = 4,
     delete_orphans: Annotated[
         bool,
@@ -162,9 +176,7 @@ def forget(
         bool,
         typer.Option("--all", help="All segments of the partition, without comparing them with the log of its leader."),
     ] = False,
-    execute: Annotated[
-        bool, typer.Option("--execute", help="Delete them; without this option they are only listed.")
-    ] = False,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete segments that are not part of the leader's log: leaders keep them in case a disk lost records."""
@@ -186,15 +198,15 @@ def forget(
 
     rows = with_cluster(bootstrap, run, command_config=command_config)
     print_rows(SEGMENT_COLUMNS, rows, as_json=as_json)
-    if rows and not execute:
-        print("crabka: nothing was changed; --execute lets the leader delete these segments", file=sys.stderr)
+    if rows:
+        print_plan_note(execute=execute, done=f"the leader deletes {len(rows)} segments", as_json=as_json)
 
 
 def _check(
     bootstrap: str,
     topics: list[str] | None,
     place: tuple[str | None, str | None],
-    grace_minutes: float,
+    grace_ms: int,
     *,
     command_config: str | None,
     read_contents: bool = False,
@@ -208,7 +220,7 @@ def _check(
     from crabka.cli.tier.storage import explain_missing_storage, open_storage
     from crabka.remote_topic.tier_check import CheckOptions, TierCheck, check_on_threads
 
-    options = CheckOptions(grace_ms=round(grace_minutes * 60_000), delete_orphans=delete_orphans)
+    options = CheckOptions(grace_ms=grace_ms, delete_orphans=delete_orphans)
     storage: RemoteStorageManager | None = None
     try:
         storage = open_storage(*place)
@@ -222,7 +234,7 @@ def _check(
 
             result = with_cluster(bootstrap, use, command_config=command_config)
     except (CrabkaError, OSError) as error:
-        print(f"crabka: could not check: {' '.join(str(error).split())}", file=sys.stderr)
+        print(f"crabka: could not check: {as_typed(' '.join(str(error).split()))}", file=sys.stderr)
         raise typer.Exit(COULD_NOT_CHECK) from error
     finally:
         if storage is not None:

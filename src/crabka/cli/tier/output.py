@@ -6,6 +6,7 @@ from collections import Counter
 from typing import TYPE_CHECKING, Any, Final
 
 from crabka.cli.output import Column, Row, print_json
+from crabka.cli.program import as_typed
 from crabka.cli.units import format_size
 from crabka.ids import uuid_to_text
 from crabka.remote.scrub import Severity, TierFault
@@ -75,7 +76,7 @@ def fault_line(fault: TierFault) -> Text:
     from rich.text import Text
 
     kind = (f"{fault.severity.name.lower()} {fault.kind.value}", _STYLES[fault.severity])
-    return Text.assemble(kind, f" {fault.place}: {fault.detail}", (f" -> {fault.advice}", "dim"))
+    return Text.assemble(kind, f" {fault.place}: {fault.detail}", (f" -> {as_typed(fault.advice)}", "dim"))
 
 
 def summary(result: CheckResult) -> str:
@@ -112,5 +113,5 @@ def _fault_as_json(fault: TierFault) -> dict[str, Any]:
         "segment": None if fault.segment_id is None else uuid_to_text(fault.segment_id.id),
         "object": fault.object_name,
         "detail": fault.detail,
-        "advice": fault.advice,
+        "advice": as_typed(fault.advice),
     }

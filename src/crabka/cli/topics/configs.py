@@ -7,7 +7,7 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.node.process import parse_settings
+from crabka.cli.node.process import given_settings, parse_settings
 from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig
 from crabka.cli.output import Column, Row, print_done, print_rows
 from crabka.cli.session import with_admin
@@ -85,7 +85,7 @@ def alter(
 ) -> None:
     """Change settings; all of them or none."""
     changes = [
-        *(ConfigChange(key, text) for key, text in parse_settings(set_ or (), "--set").items()),
+        *(ConfigChange(key, text) for key, text in given_settings(set_ or (), "--set").items()),
         *_changes(append, "--append", ConfigOperation.APPEND),
         *_changes(subtract, "--subtract", ConfigOperation.SUBTRACT),
         *(ConfigChange(key, None, ConfigOperation.DELETE) for key in delete or ()),

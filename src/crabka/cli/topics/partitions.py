@@ -10,14 +10,18 @@ import typer
 
 from crabka.cli.options import (
     DEFAULT_BOOTSTRAP,
+    SIZE,
     AsJson,
     Bootstrap,
     CommandConfig,
+    Execute,
     TopicPlaces,
+    as_size_bytes,
     parse_ids,
     split_places,
 )
-from crabka.cli.output import Row, print_json, print_rows
+from crabka.cli.output import Row, print_json, print_plan_note, print_rows
+from crabka.cli.program import as_typed
 from crabka.cli.session import with_admin
 from crabka.cli.topics.offsets import expand
 from crabka.cli.topics.reassignment_plan import Assignment, plan_as_json, plan_for_brokers, read_plan
@@ -77,15 +81,17 @@ def reassign(
         str | None, typer.Option("--brokers", metavar="1,2,3", help="… over these brokers.", show_default=False)
     ] = None,
     throttle: Annotated[
-        int | None, typer.Option("--throttle", min=1, metavar="BYTES", help="Limit in bytes per second.")
+        int | None,
+        typer.Option("--throttle", metavar=SIZE, parser=as_size_bytes, help="Limit per second, such as 20MB."),
     ] = None,
     wait: Annotated[bool, typer.Option("--wait", help="Wait for the end, then remove the throttle.")] = False,
-    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan.")] = False,
+    execute: Execute = False,
+    dry_run: Annotated[bool, typer.Option("--dry-run", help="Only print the plan: the default.", hidden=True)] = False,
     list_: Annotated[bool, typer.Option("--list", help="List the moves in progress.")] = False,
     cancel: Annotated[bool, typer.Option("--cancel", help="Restore the replicas of before.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Move partitions to other brokers; with --wait alone, wait for the moves in progress."""
+    """Move partitions to other brokers. With --wait alone, wait for the moves in progress."""
     goal = MoveGoal(
         file=file,
         topic=topic,
@@ -105,14 +111,20 @@ def reassign(
         raise ConfigError("--bootstrap-controller goes with --list and --cancel only: controllers do not list topics")
     if not goal.is_given and not wait:
         raise ConfigError("name what to move: --file, --topic with --replicas, --topics with --brokers, or --list")
+    if dry_run and execute:
+        raise ConfigError("--dry-run and --execute exclude each other")
     current, plan = with_admin(
         bootstrap,
-        lambda admin: _move(admin, goal, throttle=throttle, wait=wait, dry_run=dry_run),
+        lambda admin: _move(admin, goal, throttle=throttle, wait=wait, execute=execute),
         command_config=command_config,
     )
-    if throttle is not None and not wait and not dry_run:
-        print("the throttle stays until `crabka partitions reassign --wait` sees the end of the moves", file=sys.stderr)
+    if throttle is not None and not wait and execute:
+        note = "the throttle stays until `crabka partitions reassign --wait` sees the end of the moves"
+        print(as_typed(note), file=sys.stderr)
     _print_moved(current, plan, as_json=as_json)
+    if goal.is_given:
+        done = "all replicas have moved" if wait else f"{len(plan)} partitions are moving"
+        print_plan_note(execute=execute, done=done, as_json=as_json)
 
 
 @app.command("elect-leaders")
@@ -124,9 +136,18 @@ def elect_leaders(
     unclean: Annotated[
         bool, typer.Option("--unclean", help="Allow any remaining replica to lead; records may be lost.")
     ] = False,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
-    """Make the preferred replicas lead again, of the given partitions or of all."""
+    """Make the preferred replicas lead again, of the given partitions or of all.
+
+    It acts at once; with --unclean only with --execute.
+    """
+    if unclean and not execute:
+        rows = with_admin(bootstrap, lambda admin: _leaderless(admin, topic), command_config=command_config)
+        print_rows(("topic", "partition", "replicas", "isr"), rows, as_json=as_json)
+        print_plan_note(execute=False, done="", as_json=as_json)
+        return
     kind = ElectionKind.UNCLEAN if unclean else ElectionKind.PREFERRED
 
     async def run(admin: Admin) -> dict[TopicPartition, OperationError | None]:
@@ -141,6 +162,18 @@ def elect_leaders(
         raise failed[0]
 
 
+async def _leaderless(admin: Admin, places: list[str] | None) -> list[Row]:
+    """Return a row for each partition for which an unclean election may choose a leader."""
+    named = None if places is None else set(await expand(admin, split_places(places)))
+    topics = await admin.list_topics()
+    return [
+        {"topic": name, "partition": index, "replicas": list(found.replicas), "isr": list(found.isr)}
+        for name in sorted(topics)
+        for index, found in sorted(topics[name].partitions.items())
+        if found.leader < 0 and (named is None or TopicPartition(name, index) in named)
+    ]
+
+
 def _check_goal(goal: MoveGoal, *, needs_target: bool) -> None:
     if sum((goal.file is not None, goal.topic is not None, bool(goal.topics))) > 1:
         raise ConfigError("--file, --topic and --topics exclude each other")
@@ -153,7 +186,7 @@ def _check_goal(goal: MoveGoal, *, needs_target: bool) -> None:
 
 
 async def _move(
-    admin: Admin, goal: MoveGoal, *, throttle: int | None, wait: bool, dry_run: bool
+    admin: Admin, goal: MoveGoal, *, throttle: int | None, wait: bool, execute: bool
 ) -> tuple[Assignment, Assignment]:
     """Carry out a goal; return the replicas before and the plan. Without a goal wait for the moves in progress."""
     if not goal.is_given:
@@ -163,7 +196,7 @@ async def _move(
         await _finish(admin, plan, throttled=None)
         return current, plan
     current, plan = await plan_moves(admin, goal)
-    if dry_run:
+    if not execute:
         return current, plan
     if throttle is not None:
         await set_throttle(admin, current, plan, throttle)

@@ -16,16 +16,17 @@ from crabka.cli.options import (
     AsJson,
     Bootstrap,
     CommandConfig,
+    Execute,
     parse_partition,
     parse_partition_offset,
 )
-from crabka.cli.output import bytes_as_json, print_done, print_rows
+from crabka.cli.output import Row, bytes_as_json, print_done, print_plan_note, print_rows
 from crabka.cli.session import with_admin, with_cluster
 from crabka.cli.topics.offsets import expand, parse_time
 from crabka.clients.admin.admin import Admin
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.fetcher.fetcher import FetchedRecord, Fetcher, FetcherSettings
-from crabka.clients.fetcher.offsets import LATEST
+from crabka.clients.fetcher.offsets import EARLIEST, LATEST
 from crabka.clients.producer.accumulator import RecordMetadata
 from crabka.clients.producer.producer import Producer, ProducerSettings
 from crabka.errors import ConfigError
@@ -69,6 +70,8 @@ def produce(
     lines = (value.encode() for value in values) if values else (line.rstrip(b"\n") for line in sys.stdin.buffer)
 
     async def send(cluster: Cluster) -> list[RecordMetadata]:
+        # A producer waits for a topic; the command reports one that does not exist.
+        await Admin(cluster).describe_topics([topic])
         deliveries: list[asyncio.Future[RecordMetadata]] = []
         async with Producer(cluster, ProducerSettings(codec=CODECS[codec])) as producer:
             for line in lines:
@@ -129,13 +132,35 @@ def delete_before(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete the records before an offset."""
     before = dict(parse_partition_offset(place) for place in places)
+    if not execute:
+        rows = with_admin(bootstrap, lambda admin: _deletions(admin, before), command_config=command_config)
+        print_rows(("topic", "partition", "start", "new_start", "records"), rows, as_json=as_json)
+        print_plan_note(execute=False, done="", as_json=as_json)
+        return
     starts = with_admin(bootstrap, lambda admin: admin.delete_records(before), command_config=command_config)
     rows = [{"topic": each.topic, "partition": each.partition, "start": starts[each]} for each in before]
     print_rows(("topic", "partition", "start"), rows, as_json=as_json)
+
+
+async def _deletions(admin: Admin, before: dict[TopicPartition, int]) -> list[Row]:
+    """Return a row for each partition; `records` counts offsets: a compacted log has fewer."""
+    await expand(admin, [f"{each.topic}:{each.partition}" for each in before])
+    starts = await admin.list_offsets(dict.fromkeys(before, EARLIEST))
+    ends = await admin.list_offsets(dict.fromkeys(before, LATEST))
+    rows: list[Row] = []
+    for each, offset in before.items():
+        start, end = starts[each].offset, ends[each].offset
+        if offset > end:
+            raise ConfigError(f"{each.topic}:{each.partition}:{offset}: the log ends at {end}")
+        new_start = end if offset < 0 else max(offset, start)
+        row = {"topic": each.topic, "partition": each.partition, "start": start, "new_start": new_start}
+        rows.append({**row, "records": new_start - start})
+    return rows
 
 
 def _split(line: bytes, key: str | None, separator: str | None) -> tuple[bytes | None, bytes]:

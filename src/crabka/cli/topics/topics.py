@@ -6,14 +6,16 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, Settings, settings_of
-from crabka.cli.output import Column, Row, print_done, print_rows
+from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, CommandConfig, Execute, Settings, settings_of
+from crabka.cli.output import Column, Row, print_done, print_plan_note, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.cluster.metadata import TopicMetadata
 from crabka.ids import uuid_to_text
 
 app = typer.Typer(help="Topics: list, create, describe, delete.", no_args_is_help=False)
+
+LIST_COLUMNS = ("topic", "partitions", "replicas", Column("id", yields=1))
 
 Names = Annotated[list[str], typer.Argument(help="Names of topics.", metavar="TOPIC...", show_default=False)]
 
@@ -29,7 +31,7 @@ def list_(
     """List topics."""
     found = with_admin(bootstrap, lambda admin: admin.list_topics(), command_config=command_config)
     rows = [_summary(found[name]) for name in sorted(found) if internal or not found[name].is_internal]
-    print_rows(("topic", "partitions", "replicas", Column("id", yields=1)), rows, as_json=as_json)
+    print_rows(LIST_COLUMNS, rows, as_json=as_json)
 
 
 @app.command()
@@ -39,10 +41,16 @@ def create(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     partitions: Annotated[
-        int, typer.Option("--partitions", "-p", help="Number of partitions; -1 is the default of the broker.")
+        int,
+        typer.Option(
+            "--partitions", "-p", help="Number of partitions; default is that of the broker.", show_default=False
+        ),
     ] = -1,
     replicas: Annotated[
-        int, typer.Option("--replicas", "-r", help="Replicas of each partition; -1 is the default of the broker.")
+        int,
+        typer.Option(
+            "--replicas", "-r", help="Replicas of each partition; default is that of the broker.", show_default=False
+        ),
     ] = -1,
     config: Settings = None,
     as_json: AsJson = False,
@@ -78,11 +86,17 @@ def delete(
     *,
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
+    execute: Execute = False,
     as_json: AsJson = False,
 ) -> None:
     """Delete topics with all their records."""
-    with_admin(bootstrap, lambda admin: admin.delete_topics(names), command_config=command_config)
-    print_done(f"deleted {', '.join(names)}", as_json=as_json, result=names)
+    if execute:
+        with_admin(bootstrap, lambda admin: admin.delete_topics(names), command_config=command_config)
+        print_done(f"deleted {', '.join(names)}", as_json=as_json, result=names)
+        return
+    found = with_admin(bootstrap, lambda admin: admin.describe_topics(names), command_config=command_config)
+    print_rows(LIST_COLUMNS, [_summary(found[name]) for name in names], as_json=as_json)
+    print_plan_note(execute=False, done="", as_json=as_json)
 
 
 @app.command()

@@ -10,7 +10,7 @@ from typing import Any
 from uuid import UUID
 
 import crabka
-from crabka.clients.admin.admin_types import ClusterDescription, FeatureRange
+from crabka.clients.admin.admin_types import ClusterDescription, ConfigOwner, FeatureRange, ResourceType
 from crabka.clients.admin.cluster_types import METADATA_TOPIC, DescribedQuorum, QuorumReplica
 from crabka.clients.admin.requests import AdminRequests, check
 from crabka.clients.cluster.connection import CLIENT_SOFTWARE_NAME
@@ -104,13 +104,14 @@ class ClusterAdmin:
 
         check(await self._ask(ApiKey.REMOVE_RAFT_VOTER, build), f"voter {voter_id}")
 
-    async def describe_features(self) -> dict[str, FeatureRange]:
-        """Return the features that a node supports and the levels that the cluster has finalized."""
+    async def describe_features(self, node_id: int | None = None) -> dict[str, FeatureRange]:
+        """Return the features that a node, or any, supports and the levels that the cluster has finalized."""
+        resource = None if node_id is None else ConfigOwner(ResourceType.BROKER, str(node_id))
 
         def build(types: MessageTypes) -> Any:
             return types.message(client_software_name=CLIENT_SOFTWARE_NAME, client_software_version=crabka.__version__)
 
-        response = await self._ask(ApiKey.API_VERSIONS, build)
+        response = await self._ask(ApiKey.API_VERSIONS, build, resource)
         check(response, "features")
         finalized = {entry.name: entry.max_version_level for entry in getattr(response, "finalized_features", ())}
         return {

@@ -25,7 +25,11 @@ class ResponseLengthError(WireError):
         self.limit = limit
 
     def __str__(self) -> str:
-        return f"a response of {self.length} bytes is not within 0..{self.limit}"
+        head = self.length.to_bytes(4, "big", signed=True)
+        return (
+            f"the response begins with {head!r}, which is no length up to {self.limit} bytes: "
+            "is that a listener of a Kafka broker?"
+        )
 
 
 class ResponseBuffer:

@@ -19,7 +19,10 @@ def test_a_broker_is_shown_with_what_it_carries(on_broker: RunCommand) -> None:
     assert row["leaders"] == row["replicas"] == row["in_sync"]
     assert len(row["log_dirs"]) == 1
     assert row["size_bytes"] >= 0
-    header = on_broker("brokers").out.splitlines()[0]
+    assert (row["roles"], row["version"]) == (["broker", "controller"], "4.3")
+    assert on_broker("brokers", "list", "--json").json[0].keys() == row.keys()
+    header = on_broker("brokers", "list").out.splitlines()[0]
+    assert header == on_broker("brokers").out.splitlines()[0]
     assert header.startswith("broker\taddress\track\tstate\tquorum\tleaders")
 
 
@@ -81,4 +84,8 @@ def test_a_broker_is_unregistered(crabka: RunCommand) -> None:
         done = crabka("brokers", "unregister", "3", "--bootstrap", bootstrap)
         assert done == (0, "broker 3 is no longer registered\n", "")
         refused = crabka("brokers", "unregister", "4", "--bootstrap", bootstrap)
-        assert refused == (1, "", "crabka: broker 4: broker_id_not_registered\n")
+        assert refused == (
+            1,
+            "",
+            "crabka: broker 4: broker_id_not_registered; `crabka brokers list` shows all brokers\n",
+        )

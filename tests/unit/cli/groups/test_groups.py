@@ -23,7 +23,10 @@ def test_group_without_members_lives_from_commit_to_delete(on_broker: RunCommand
     assert (described["state"], described["lag"], described["members"]) == ("Empty", 2, [])
     (row,) = described["partitions"]
     assert (row["topic"], row["partition"], row["committed"], row["log_end"], row["lag"]) == ("idle-topic", 0, 1, 3, 2)
-    assert on_broker("groups", "delete", "idle").out == "deleted idle\n"
+    planned = on_broker("groups", "delete", "idle")
+    assert planned.out == "group\ttype\tstate\tmembers\toffsets\nidle\tclassic\tEmpty\t0\t1\n"
+    assert planned.err == "nothing was changed; --execute carries out this plan\n"
+    assert on_broker("groups", "delete", "idle", "--execute").out == "deleted idle\n"
     assert "idle" not in {row["group"] for row in on_broker("groups", "list", "--json").json}
 
 
@@ -59,14 +62,17 @@ def test_list_is_filtered_by_state_and_type(on_broker: RunCommand) -> None:
 
 def test_offsets_of_a_deleted_topic_go_with_it(on_broker: RunCommand) -> None:
     commit(on_broker, "orphan", "orphan-topic", "a", "b")
-    on_broker("topics", "delete", "orphan-topic")
+    on_broker("topics", "delete", "orphan-topic", "--execute")
     assert on_broker("groups", "describe", "orphan", "--json").json["partitions"] == []
 
 
 def test_one_partition_is_forgotten(on_broker: RunCommand) -> None:
     commit(on_broker, "partly", "partly-topic", "a")
     on_broker("groups", "reset", "partly", "-t", "partly-topic", "--to-latest", "--execute")
-    forgotten = on_broker("groups", "delete-offsets", "partly", "--topic", "partly-topic:1")
+    planned = on_broker("groups", "delete-offsets", "partly", "--topic", "partly-topic:1")
+    assert planned.out == "topic\tpartition\tcommitted\npartly-topic\t1\t0\n"
+    assert "nothing was changed" in planned.err
+    forgotten = on_broker("groups", "delete-offsets", "partly", "--topic", "partly-topic:1", "--execute")
     assert forgotten.out == "group partly has no offsets for partly-topic-1 now\n"
     left = on_broker("groups", "describe", "partly", "--json").json["partitions"]
     assert [row["partition"] for row in left] == [0]
@@ -75,17 +81,17 @@ def test_one_partition_is_forgotten(on_broker: RunCommand) -> None:
 def test_group_in_use_is_not_touched(on_broker: RunCommand, broker: str) -> None:
     commit(on_broker, "kept", "kept-topic", "a")
     with_cluster(broker, lambda cluster: join_silently(cluster, "kept", "kept-topic"))
-    refused = on_broker("groups", "delete", "kept")
+    refused = on_broker("groups", "delete", "kept", "--execute")
     assert (refused.code, refused.out) == (1, "")
     assert refused.err.startswith("crabka: group kept still has members; stop its consumers")
-    subscribed = on_broker("groups", "delete-offsets", "kept", "-t", "kept-topic")
+    subscribed = on_broker("groups", "delete-offsets", "kept", "-t", "kept-topic", "--execute")
     assert subscribed.code == 1
     assert "group kept still reads that topic; stop its consumers" in subscribed.err
 
 
 def test_unknown_group_is_named_and_stops_no_other(on_broker: RunCommand) -> None:
     commit(on_broker, "real", "real-topic", "a")
-    missing = on_broker("groups", "delete", "nobody", "real")
+    missing = on_broker("groups", "delete", "nobody", "real", "--execute")
     text = "crabka: group nobody does not exist; `crabka groups list` shows all groups\n"
     assert (missing.code, missing.err) == (1, text)
     assert on_broker("groups", "describe", "real").code == 1

@@ -22,8 +22,8 @@ def reset(on_broker: RunCommand, group: str) -> RunCommand:
     """Run a reset of a group that has committed 5 in a log from 2 to 10."""
     if on_broker("topics", "create", TOPIC, "-p", "2").code == 0:
         on_broker("records", "produce", f"{TOPIC}:0", *"abcdefghij")
-        on_broker("records", "delete-before", f"{TOPIC}:0:{LOG_START}")
-    on_broker("groups", "delete", group)
+        on_broker("records", "delete-before", f"{TOPIC}:0:{LOG_START}", "--execute")
+    on_broker("groups", "delete", group, "--execute")
     on_broker("groups", "reset", group, "--topic", f"{TOPIC}:0", "--to-offset", "5", "--execute")
     return lambda *arguments: on_broker("groups", "reset", group, *arguments)
 

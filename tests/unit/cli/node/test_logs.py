@@ -5,10 +5,12 @@ from __future__ import annotations
 import io
 import json
 import logging
+import re
 import sys
 
 import pytest
 
+from crabka.cli import program
 from crabka.cli.node.logs import JsonFormatter, LogFormat, TextFormatter, set_up_logging
 
 
@@ -29,8 +31,19 @@ def _failed_record() -> logging.LogRecord:
 
 def test_text_line_has_time_level_logger_and_message() -> None:
     line = TextFormatter().format(_record("%d records", 5))
-    assert line.partition(" ")[2] == "WARNING log.segment.segment: 5 records"
-    assert line.partition(" ")[0].endswith(".250")
+    day, clock, rest = line.split(" ", 2)
+    assert rest == "WARNING log.segment.segment: 5 records"
+    assert re.fullmatch(r"2023-11-1[45]", day)
+    assert clock.endswith(".250")
+
+
+@pytest.mark.parametrize("formatter", [TextFormatter(), JsonFormatter()])
+def test_commands_are_spelt_as_the_program_was_started(
+    formatter: logging.Formatter, monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(program, "_typed", ".venv/bin/crabka")
+    line = formatter.format(_record("run `crabka quorum repair` now"))
+    assert "run `.venv/bin/crabka quorum repair` now" in line
 
 
 def test_traceback_follows_indented() -> None:

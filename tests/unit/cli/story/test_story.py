@@ -5,8 +5,6 @@ from __future__ import annotations
 import json
 import re
 import socket
-import sys
-from pathlib import Path
 
 import pytest
 
@@ -32,23 +30,6 @@ def test_tour_ends_with_a_summary_and_leaves_nothing(
     assert "make run leaves the node running" in shown
     assert "kcat" not in shown
     assert err == "", "a second display would draw over the tour's own"
-
-
-def test_suggested_commands_are_found_by_the_shell(monkeypatch: pytest.MonkeyPatch, tmp_path: Path) -> None:
-    script = tmp_path / "home" / ".venv" / "bin" / "crabka"
-    script.parent.mkdir(parents=True)
-    monkeypatch.setattr(sys, "executable", str(script.with_name("python")))
-    monkeypatch.setenv("PATH", str(tmp_path))
-    monkeypatch.chdir(tmp_path / "home")
-    assert story.command_path() == ".venv/bin/crabka"
-    monkeypatch.chdir(script.parent)
-    assert story.command_path() == "./crabka"
-    (tmp_path / "elsewhere").mkdir()
-    monkeypatch.chdir(tmp_path / "elsewhere")
-    assert story.command_path() == str(script)
-    script.touch(mode=0o755)
-    monkeypatch.setenv("PATH", str(script.parent))
-    assert story.command_path() == "crabka"
 
 
 def test_orders_are_the_same_at_every_tour() -> None:

@@ -20,14 +20,15 @@ from tests.unit.cli.conftest import RunCommand
 def test_partitions_of_one_broker_are_where_they_shall_be(on_broker: RunCommand, tmp_path: Path) -> None:
     on_broker("topics", "create", "placed", "-p", "2")
     move = ("partitions", "reassign")
-    done = on_broker(*move, "--topic", "placed", "--replicas", "1", "--wait", "--throttle", "1000")
+    done = on_broker(*move, "--topic", "placed", "--replicas", "1", "--wait", "--throttle", "1KB", "--execute")
     assert done.out.splitlines() == ["topic\tpartition\treplicas\ttarget", "placed\t0\t1\t1", "placed\t1\t1\t1"]
-    planned = on_broker(*move, "--topics", "placed", "--brokers", "1", "--dry-run", "--json")
+    planned = on_broker(*move, "--topics", "placed", "--brokers", "1", "--json")
     expected = [{"topic": "placed", "partition": index, "replicas": [1]} for index in (0, 1)]
     assert planned.json == {"version": 1, "partitions": expected}
     file = tmp_path / "plan.json"
     file.write_text(planned.out)
-    assert on_broker(*move, "--file", str(file), "--wait").code == 0
+    assert on_broker(*move, "--file", str(file), "--wait", "--execute").code == 0
+    assert on_broker(*move, "--file", str(file)).err == "nothing was changed; --execute carries out this plan\n"
     assert on_broker(*move, "--list").out == "topic\tpartition\treplicas\tadding\tremoving\n"
     assert on_broker(*move, "--cancel", "--json").json == []
 
@@ -44,6 +45,7 @@ def test_partitions_of_one_broker_are_where_they_shall_be(on_broker: RunCommand,
         (("--topic", "t", "--replicas", "1,x"), "--replicas 1,x: not ids of nodes"),
         (("--topics", "t", "--brokers", "1,1"), "--brokers 1,1: a node is named twice"),
         (("--topic", "t", "--replicas", "1", "--bootstrap-controller", "h:1"), "goes with --list and --cancel only"),
+        (("--topic", "t", "--replicas", "1", "--dry-run", "--execute"), "exclude each other"),
         (("--file", "none.json"), "cannot read none.json"),
         (("--topic", "one-partition", "--partition", "5", "--replicas", "1"), "has no partition 5, it has 1"),
     ],

@@ -48,7 +48,12 @@ def test_tail_waits_for_enough_records(on_broker: RunCommand) -> None:
 def test_front_of_a_partition_is_deleted(on_broker: RunCommand) -> None:
     on_broker("topics", "create", "cut")
     on_broker("records", "produce", "cut", *"abcd")
-    cut = on_broker("records", "delete-before", "cut:0:3")
+    planned = on_broker("records", "delete-before", "cut:0:3")
+    assert planned.out == "topic\tpartition\tstart\tnew_start\trecords\ncut\t0\t0\t3\t3\n"
+    assert "nothing was changed" in planned.err
+    assert on_broker("records", "delete-before", "cut:0:-1", "--json").json[0]["new_start"] == 4
+    assert on_broker("records", "delete-before", "cut:0:5").err == "crabka: cut:0:5: the log ends at 4\n"
+    cut = on_broker("records", "delete-before", "cut:0:3", "--execute")
     assert cut == (0, "topic\tpartition\tstart\ncut\t0\t3\n", "")
     assert on_broker("records", "consume", "cut", "--values").out == "d\n"
 

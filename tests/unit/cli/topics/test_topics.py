@@ -13,9 +13,12 @@ def test_topic_lives_from_create_to_delete(on_broker: RunCommand) -> None:
     assert on_broker("topics", "alter", "life", "-p", "3").out == "life has 3 partitions now\n"
     (listed,) = [row for row in on_broker("topics", "list", "--json").json if row["topic"] == "life"]
     assert (listed["partitions"], listed["replicas"], listed["internal"]) == (3, 1, False)
-    assert on_broker("topics", "delete", "life").out == "deleted life\n"
+    planned = on_broker("topics", "delete", "life")
+    assert planned.out.splitlines()[1].startswith("life\t3\t1\t")
+    assert planned.err == "nothing was changed; --execute carries out this plan\n"
+    assert on_broker("topics", "delete", "life", "--execute").out == "deleted life\n"
     gone = on_broker("topics", "describe", "life")
-    assert (gone.code, gone.err) == (1, "crabka: topic life: unknown_topic_or_partition\n")
+    assert (gone.code, gone.err) == (1, "crabka: topic life does not exist; `crabka topics list` shows all topics\n")
 
 
 def test_created_topics_are_reported_to_programs(on_broker: RunCommand) -> None:

@@ -33,7 +33,7 @@ def test_tail_is_kept_for_the_next_piece() -> None:
 
 @pytest.mark.parametrize("length", [-1, 101, 2**31 - 1])
 def test_impossible_length_is_refused(length: int) -> None:
-    with pytest.raises(ResponseLengthError, match=f"a response of {length} bytes is not within 0..100") as caught:
+    with pytest.raises(ResponseLengthError, match=r"begins with b'.*', which is no length up to 100 bytes") as caught:
         ResponseBuffer(100).feed(struct.pack(">i", length))
     assert caught.value.length == length
     assert isinstance(caught.value, WireError)

@@ -68,6 +68,11 @@ class RewoundPartition:
     log_start: int
 
 
+def plan_rewind(lake: Lake, name: str, source: HistorySource) -> list[RewoundPartition]:
+    """Return what `rewind_table` would do now. Raises what it raises."""
+    return _rewound(name, _compare(_open(lake, name), name, source))
+
+
 def rewind_table(
     lake: Lake, name: str, source: HistorySource, on_step: Callable[[RewindStep], None] = lambda _step: None
 ) -> list[RewoundPartition]:
@@ -76,9 +81,7 @@ def rewind_table(
     Raises LakeError for a table that is not there, or whose topic was created anew, and what sources raise.
     """
     for _attempt in range(_TRIES):
-        table = lake.open(name)
-        if table is None:
-            raise LakeError(f"There is no {lake.table_format} table {name} at {lake.root}")
+        table = _open(lake, name)
         divergences = _compare(table, name, source)
         on_step(RewindStep.COMPARED)
         if not divergences:
@@ -91,18 +94,29 @@ def rewind_table(
         except CommitConflictError:
             continue  # what another one committed may have moved the offsets
         on_step(RewindStep.REWOUND)
-        return [
-            RewoundPartition(
-                table=name,
-                partition=each.partition.partition,
-                position=each.position,
-                rewound_to=each.rewind_offset,
-                differs_from=each.differs_offset,
-                log_start=each.log_start_offset,
-            )
-            for each in divergences
-        ]
+        return _rewound(name, divergences)
     raise LakeError(f"Others changed the table {name} {_TRIES} times while it was rewound")
+
+
+def _open(lake: Lake, name: str) -> TableFormat:
+    table = lake.open(name)
+    if table is None:
+        raise LakeError(f"There is no {lake.table_format} table {name} at {lake.root}")
+    return table
+
+
+def _rewound(name: str, divergences: Iterable[Divergence]) -> list[RewoundPartition]:
+    return [
+        RewoundPartition(
+            table=name,
+            partition=each.partition.partition,
+            position=each.position,
+            rewound_to=each.rewind_offset,
+            differs_from=each.differs_offset,
+            log_start=each.log_start_offset,
+        )
+        for each in divergences
+    ]
 
 
 def _compare(table: TableFormat, name: str, source: HistorySource) -> list[Divergence]:

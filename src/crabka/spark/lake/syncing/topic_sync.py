@@ -201,7 +201,7 @@ class TopicSync:
         return {partition: chain for partition, chain in after.items() if chain}
 
     def _with_remedy(self, error: LogCutError) -> LogCutError:
-        remedy = f"; `crabka lake rewind {self.table_name}` removes the rows that the log no longer has"
+        remedy = f"; `crabka lake rewind {self.table_name} --execute` removes the rows that the log no longer has"
         return LogCutError(error.divergences, remedy)
 
     def _topic_id(self, plan: ReadPlan) -> str:

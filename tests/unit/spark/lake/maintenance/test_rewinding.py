@@ -85,7 +85,7 @@ CUT = topic_of(["old"] * 17 + ["new"] * 25, ["old"] * 14)
 
 def test_a_log_that_was_cut_and_filled_again_stops_the_sync_until_a_rewind(lake: Lake) -> None:
     bring(lake, OLD)
-    with pytest.raises(LogCutError, match=r"orders-0 was cut.*`crabka lake rewind orders` removes the rows"):
+    with pytest.raises(LogCutError, match=r"orders-0 was cut.*`crabka lake rewind orders --execute` removes the rows"):
         bring(lake, CUT)
     check(lake, OLD)
     (rewound,) = rewind_table(lake, "orders", CUT)
