@@ -111,6 +111,7 @@ CLUSTER = Suite(
     quick=ClusterWork(1, 3.0, 2, 500),
     setting="three combined nodes each on empty directories, default time-outs, Kafka with 1 GiB heap and warm",
     name="cluster-latest",
+    subject="Three nodes",
 )
 
 if __name__ == "__main__":

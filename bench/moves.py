@@ -16,6 +16,7 @@ MOVES = Suite(
     quick=QUICK_MOVES,
     setting="each on two empty log dirs of one disk, Kafka with 1 GiB heap",
     name="moves-latest",
+    subject="Moves between log dirs",
 )
 
 if __name__ == "__main__":

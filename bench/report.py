@@ -4,13 +4,24 @@ from __future__ import annotations
 
 import json
 from collections.abc import Sequence
+from dataclasses import dataclass
 from pathlib import Path
+from typing import TYPE_CHECKING
 
 from bench.rows import BenchRow
 from bench.stats import Comparison, Samples
+from crabka.spark.plots import Bar, Scale, draw_bars, save_figure, short_number
+
+if TYPE_CHECKING:
+    from matplotlib.figure import Figure
 
 RESULTS = Path(__file__).parent / "results"
-HEADINGS = ("work", "Kafka 4.3.0", "Crabka", "ratio", "bar", "stretch", "verdict")
+KAFKA = "Apache Kafka 4.3.0"
+
+
+def headings(baseline: str) -> tuple[str, ...]:
+    """Return the names of the columns."""
+    return ("work", baseline, "Crabka", "ratio", "bar", "stretch", "verdict")
 
 
 def cells(outcome: Comparison) -> tuple[str, ...]:
@@ -18,8 +29,8 @@ def cells(outcome: Comparison) -> tuple[str, ...]:
     row = outcome.row
     return (
         row.title,
-        _value(outcome.kafka, row.unit),
-        _value(outcome.crabka, row.unit),
+        value_text(outcome.kafka, row.unit),
+        value_text(outcome.crabka, row.unit),
         "-" if outcome.ratio is None else f"{outcome.ratio:.2f}x",
         _bar(row, row.bar),
         _bar(row, row.stretch),
@@ -27,7 +38,8 @@ def cells(outcome: Comparison) -> tuple[str, ...]:
     )
 
 
-def _value(value: float | None, unit: str) -> str:
+def value_text(value: float | None, unit: str) -> str:
+    """Return a number with its unit; a dash for none."""
     if value is None:
         return "-"
     digits = 0 if value >= 1000 else 1 if value >= 10 else 2
@@ -41,19 +53,23 @@ def _bar(row: BenchRow, bar: float | None) -> str:
     return f"{sign} {bar:g} {row.unit}" if row.absolute else f"{sign} {bar:g}x"
 
 
-def table(outcomes: Sequence[Comparison]) -> str:
+def table(outcomes: Sequence[Comparison], baseline: str = KAFKA) -> str:
     """The table for a terminal."""
-    lines = [HEADINGS, *(cells(outcome) for outcome in outcomes)]
-    widths = [max(len(line[column]) for line in lines) for column in range(len(HEADINGS))]
+    lines = [headings(baseline), *(cells(outcome) for outcome in outcomes)]
+    widths = [max(len(line[column]) for line in lines) for column in range(len(lines[0]))]
     return "\n".join("  ".join(cell.ljust(width) for cell, width in zip(line, widths, strict=True)) for line in lines)
 
 
-def markdown(outcomes: Sequence[Comparison], facts: dict[str, str]) -> str:
+def markdown(
+    outcomes: Sequence[Comparison], facts: dict[str, str], baseline: str = KAFKA, subject: str = "One broker"
+) -> str:
     """The table and what it was measured on, as a Markdown page."""
-    head = ["# Crabka and Apache Kafka 4.3.0", "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
-    rule = "|".join(["---"] * len(HEADINGS))
+    title = f"# {subject}: Crabka and {baseline}"
+    head = [title, "", *(f"- {name}: {value}" for name, value in facts.items()), ""]
+    columns = headings(baseline)
+    rule = "|".join(["---"] * len(columns))
     body = [f"| {' | '.join(cells(outcome))} |" for outcome in outcomes]
-    return "\n".join([*head, f"| {' | '.join(HEADINGS)} |", f"|{rule}|", *body, ""])
+    return "\n".join([*head, f"| {' | '.join(columns)} |", f"|{rule}|", *body, ""])
 
 
 def as_json(outcomes: Sequence[Comparison], samples: dict[str, Samples], facts: dict[str, str]) -> str:
@@ -74,31 +90,6 @@ def as_json(outcomes: Sequence[Comparison], samples: dict[str, Samples], facts: 
     return json.dumps({"facts": facts, "rows": rows, "samples": samples}, indent=2, ensure_ascii=False) + "\n"
 
 
-def plot(outcomes: Sequence[Comparison], path: Path) -> None:
-    """Bars of the factor by which Crabka is better (right of 1) or worse (left) than Kafka, on a log scale."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    drawn = [(outcome.row, outcome.ratio) for outcome in outcomes if outcome.ratio]
-    if not drawn:
-        return
-    factors = [ratio if row.higher_is_better else 1 / ratio for row, ratio in drawn]
-    titles = [row.title for row, _ratio in drawn]
-    figure, axes = pyplot.subplots(figsize=(9, 0.5 * len(drawn) + 1.5))
-    bars = axes.barh(titles, factors, color=["tab:green" if factor >= 1 else "tab:red" for factor in factors])
-    axes.bar_label(bars, labels=[f" {factor:.2f}x" for factor in factors])
-    axes.axvline(1, color="black", linewidth=1)
-    axes.set_xscale("log")
-    axes.margins(x=0.15)
-    axes.invert_yaxis()
-    axes.set_xlabel("times better than Apache Kafka 4.3.0 (log scale)")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
-
-
 def read_samples(name: str, work: str) -> dict[str, Samples]:
     """Return the samples of `<name>.json` below bench/results, none if there is no such file.
 
@@ -114,13 +105,54 @@ def read_samples(name: str, work: str) -> dict[str, Samples]:
     return samples
 
 
-def write_all(
-    name: str, outcomes: Sequence[Comparison], samples: dict[str, Samples], facts: dict[str, str]
-) -> list[Path]:
-    """Write `<name>.json`, `.md` and `.png` below bench/results and return their paths."""
-    RESULTS.mkdir(exist_ok=True)
-    paths = [RESULTS / f"{name}{suffix}" for suffix in (".json", ".md", ".png")]
-    paths[0].write_text(as_json(outcomes, samples, facts))
-    paths[1].write_text(markdown(outcomes, facts))
-    plot(outcomes, paths[2])
-    return [path for path in paths if path.exists()]
+@dataclass(frozen=True, slots=True)
+class Report:
+    """What was measured, on what, beside which baseline."""
+
+    outcomes: Sequence[Comparison]
+    samples: dict[str, Samples]
+    facts: dict[str, str]
+    subject: str = "One broker"
+    baseline: str = KAFKA
+
+    def write(self, name: str) -> list[Path]:
+        """Write `<name>.json`, `.md` and `.png` below bench/results and return their paths."""
+        RESULTS.mkdir(exist_ok=True)
+        paths = [RESULTS / f"{name}{suffix}" for suffix in (".json", ".md", ".png")]
+        paths[0].write_text(as_json(self.outcomes, self.samples, self.facts))
+        paths[1].write_text(markdown(self.outcomes, self.facts, self.baseline, self.subject))
+        figure = comparison_figure(self)
+        if figure is not None:
+            save_figure(figure, str(paths[2]))
+        return [path for path in paths if path.exists()]
+
+
+def comparison_figure(report: Report) -> Figure | None:
+    """Draw the factor by which Crabka is better (right of 1) or worse (left) than the baseline; None without rows."""
+    drawn = [each for each in report.outcomes if each.ratio and each.row.is_compared and each.row.unit != "x"]
+    if not drawn:
+        return None
+    bars = [_bar_of(outcome) for outcome in drawn]
+    facts = report.facts
+    how = facts["runs"].partition(",")[0]
+    subtitle = (
+        f"Right of 1x Crabka is better. On the right: the figure of Crabka (of {report.baseline}). A dark mark is the "
+        f"factor that was required. {how.capitalize()} runs on {facts['machine'].partition(',')[0]}, {facts['date']}."
+    )
+    scale = Scale(f"times as good as {report.baseline}, log scale", 1.0, f"1x = {report.baseline}")
+    return draw_bars(f"{report.subject}: Crabka against {report.baseline}", subtitle, bars, scale)
+
+
+def _bar_of(outcome: Comparison) -> Bar:
+    row, ratio = outcome.row, outcome.ratio or 1.0
+    factor = ratio if row.higher_is_better else 1 / ratio
+    mark = None
+    if row.bar is not None and not row.absolute:
+        mark = row.bar if row.higher_is_better else 1 / row.bar
+    crabka, kafka = short_number(outcome.crabka or 0.0), short_number(outcome.kafka or 0.0)
+    values = f"{crabka} {row.unit.removesuffix(' of a core')} ({kafka})"
+    return Bar(row.title, factor, _factor(factor), values, mark, is_good=factor >= 1)
+
+
+def _factor(factor: float) -> str:
+    return f"{factor:.0f}x" if factor >= 10 else f"{factor:.1f}x" if factor >= 1 else f"{factor:.2f}x"

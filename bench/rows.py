@@ -18,6 +18,8 @@ class BenchRow:
     bar: float | None
     stretch: float | None
     absolute: bool = False
+    # False for a number of the machine, which both brokers share.
+    is_compared: bool = True
 
 
 def _rate(key: str, title: str, unit: str, experiment: str, *bars: float) -> BenchRow:
@@ -37,6 +39,11 @@ def _memory(key: str, title: str, experiment: str, bar: float, stretch: float | 
 def seen(key: str, title: str, unit: str, experiment: str, *, higher_is_better: bool = True) -> BenchRow:
     """A number without a bar, which others are made of."""
     return BenchRow(key, title, unit, experiment, higher_is_better=higher_is_better, bar=None, stretch=None)
+
+
+def shared(key: str, title: str, unit: str, experiment: str) -> BenchRow:
+    """A number of the machine, without any broker."""
+    return BenchRow(key, title, unit, experiment, higher_is_better=True, bar=None, stretch=None, is_compared=False)
 
 
 def at_least(key: str, title: str, unit: str, experiment: str, bar: float) -> BenchRow:
@@ -64,13 +71,13 @@ ROWS = (
     _rate("java_perf", "kafka-producer-perf-test, 100 B", "msg/s", "java"),
     _rate("eos", "transactional produce-consume copy", "msg/s", "eos", 1.0, 1.5),
     _cost(
-        "rebalance_classic_start", "100 members, 1,000 partitions, classic: until stable", "s", "rebalance", 1.0, None
+        "rebalance_classic_start", "100 members, classic: 1,000 partitions, until stable", "s", "rebalance", 1.0, None
     ),
-    _cost("rebalance_classic_change", "the same, one member replaced", "s", "rebalance", 1.0, None),
+    _cost("rebalance_classic_change", "100 members, classic: one replaced, until stable", "s", "rebalance", 1.0, None),
     _cost(
-        "rebalance_consumer_start", "100 members, 1,000 partitions, KIP-848: until stable", "s", "rebalance", 1.0, None
+        "rebalance_consumer_start", "100 members, KIP-848: 1,000 partitions, until stable", "s", "rebalance", 1.0, None
     ),
-    _cost("rebalance_consumer_change", "the same, one member replaced", "s", "rebalance", 1.0, None),
+    _cost("rebalance_consumer_change", "100 members, KIP-848: one replaced, until stable", "s", "rebalance", 1.0, None),
     _memory("rss_groups", "resident memory with 100,000 idle groups, after a restart", "groups", 400, None),
 )
 EXPERIMENTS = tuple(dict.fromkeys(row.experiment for row in ROWS))

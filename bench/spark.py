@@ -20,6 +20,8 @@ SPARK = Suite(
     quick=QUICK_SPARK,
     setting="each in a Spark of its own, local[2], warm; Spark's own source reads from Kafka, Crabka's from its tier",
     name="spark-latest",
+    subject="Spark reads a topic",
+    baseline="Spark's own Kafka source",
 )
 
 if __name__ == "__main__":

@@ -15,14 +15,14 @@ def _cpu(key: str, title: str, experiment: str) -> BenchRow:
 
 SPARK_ROWS = (
     _rate("read", "read of the topic into nothing", "read", 2.0, 2.8),
-    _cpu("read_cpu", "Spark's CPU per million rows of that", "read"),
-    at_most("broker_bytes", "bytes that brokers send for it", "B", "read", 0),
+    _cpu("read_cpu", "Spark's CPU per million rows read", "read"),
+    at_most("broker_bytes", "bytes that brokers send for the read", "B", "read", 0),
     _rate("parquet", "topic to Parquet, zstd", "parquet", 4.0, 6.0),
-    _cpu("parquet_cpu", "Spark's CPU per million rows of that", "parquet"),
-    seen("parquet_size", "size of the files", "MB", "parquet", higher_is_better=False),
+    _cpu("parquet_cpu", "Spark's CPU per million rows to Parquet", "parquet"),
+    seen("parquet_size", "size of the Parquet files", "MB", "parquet", higher_is_better=False),
     _rate("filter", "filter that keeps the last 1 % by timestamp", "filter", 10.0, 20.0),
-    at_most("filter_bytes", "share of the tier that it reads", "%", "filter", 3.0),
+    at_most("filter_bytes", "share of the tier that the filter reads", "%", "filter", 3.0),
     _rate("count", "count by partition, that column only", "count", 3.0, 5.0),
-    _cpu("count_cpu", "Spark's CPU per million rows of that", "count"),
+    _cpu("count_cpu", "Spark's CPU per million rows counted", "count"),
     at_most("memory", "peak memory of the worker that reads a 1 GiB segment", "MB", "memory", 512),
 )

@@ -8,7 +8,7 @@ import platform
 import sys
 import time
 import traceback
-from collections.abc import Callable, Iterator, Mapping, Sequence
+from collections.abc import Callable, Collection, Iterator, Mapping, Sequence
 from contextlib import AbstractContextManager, nullcontext
 from dataclasses import dataclass
 from pathlib import Path
@@ -16,7 +16,7 @@ from typing import Generic, TypeVar
 
 from bench.brokers import BROKERS
 from bench.profiler import profiled
-from bench.report import RESULTS, read_samples, table, write_all
+from bench.report import KAFKA, RESULTS, Report, read_samples, table
 from bench.rows import BenchRow, selected_experiments
 from bench.stats import Samples, judge, medians
 
@@ -43,6 +43,18 @@ class Suite(Generic[WorkT]):
     name: str
     draw: Callable[[Path], bool] | None = None
     """Draws one more plot, of what the experiments remember; returns False if that is nothing."""
+    subject: str = "One broker"
+    baseline: str = KAFKA
+
+    def report(self, samples: dict[str, Samples], facts: dict[str, str], experiments: Collection[str] = ()) -> Report:
+        """Judge the samples of all rows that have some, or whose experiment was asked for."""
+        values = {broker: medians(measured) for broker, measured in samples.items()}
+        outcomes = [
+            judge(row, values.get("kafka", {}).get(row.key), values.get("crabka", {}).get(row.key))
+            for row in self.rows
+            if row.experiment in experiments or any(row.key in measured for measured in values.values())
+        ]
+        return Report(outcomes, samples, facts, self.subject, self.baseline)
 
 
 def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
@@ -66,14 +78,10 @@ def run_suite(suite: Suite[WorkT], arguments: list[str] | None = None) -> int:
     chosen = {name: suite.experiments[name] for name in experiments}
     found, failed = _measure(brokers, chosen, work, runs, watch)
     samples = {broker: earlier.get(broker, {}) | found.get(broker, {}) for broker in {**earlier, **found}}
-    values = {broker: medians(measured) for broker, measured in samples.items()}
-    outcomes = [
-        judge(row, values.get("kafka", {}).get(row.key), values.get("crabka", {}).get(row.key))
-        for row in suite.rows
-        if row.experiment in experiments or any(row.key in measured for measured in values.values())
-    ]
-    print("\n" + table(outcomes) + "\n")
-    for path in write_all(options.name, outcomes, samples, facts):
+    report = suite.report(samples, facts, experiments)
+    outcomes = report.outcomes
+    print("\n" + table(outcomes, suite.baseline) + "\n")
+    for path in report.write(options.name):
         print(f"wrote {path}")
     if suite.draw is not None:
         drawn = RESULTS / f"{options.name}-times.png"

@@ -20,6 +20,7 @@ TIER = Suite(
     quick=QUICK_TIER,
     setting="each on empty directories, Kafka with 1 GiB heap, warm and with LocalTieredStorage, S3 is versitygw",
     name="tier-latest",
+    subject="Tiered storage",
     draw=draw_latency,
 )
 

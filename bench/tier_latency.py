@@ -12,6 +12,7 @@ from pathlib import Path
 from bench.loads import produce_timed
 from bench.stats import percentile
 from bench.tier_reads import READING
+from crabka.spark.plots import BAD, DARK, GOOD, MEDIUM, SMALL, new_figure, plain_axes, save_figure, spread
 
 RATE = 5_000
 WINDOW_SECONDS = 0.5
@@ -70,22 +71,25 @@ def windows(timed: Sequence[tuple[float, float]], width: float = WINDOW_SECONDS)
 
 def draw_phases(phases: dict[str, Phases], path: Path) -> None:
     """Plot the p99 over time, one picture per broker."""
-    import matplotlib as mpl
-
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, pictures = pyplot.subplots(len(phases), 1, figsize=(9, 3 * len(phases)), sharex=True, squeeze=False)
-    for (broker, found), axes in zip(phases.items(), pictures[:, 0], strict=True):
-        axes.plot(*zip(*windows(found.alone), strict=True), "o", color="tab:blue", label="alone")
-        axes.plot(*zip(*windows(found.beside), strict=True), "o", color="tab:orange", label="while a tier read runs")
-        for timed, colour in ((found.alone, "tab:blue"), (found.beside, "tab:orange")):
-            axes.axhline(percentile([latency for _sent, latency in timed], 99), color=colour, linewidth=1)
-        axes.set_title(broker)
-        axes.set_ylabel("p99 produce latency, ms")
-        axes.set_ylim(bottom=0)
-        axes.legend()
-    pictures[-1, 0].set_xlabel("s")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    subtitle = (
+        f"Each dot is the p99 of {WINDOW_SECONDS:g} s at {RATE:,} msg/s; lines and numbers are the p99 of all phases "
+        "of a kind. The axes of the brokers differ."
+    )
+    height = 1.5 + 3.4 * len(phases)
+    figure = new_figure("Produce latency while a consumer reads the tier", subtitle, height)
+    for index, (broker, found) in enumerate(phases.items()):
+        axes = figure.add_axes((0.09, (0.8 + 3.4 * (len(phases) - 1 - index)) / height, 0.62, 2.4 / height))
+        plain_axes(axes)
+        axes.set_title(f"{broker}: p99 produce latency, ms", fontsize=MEDIUM, color=DARK, loc="left")
+        kinds = (("alone", found.alone, GOOD), ("with a tier read", found.beside, BAD))
+        most = max(latency for _sent, latency in [*windows(found.alone), *windows(found.beside)])
+        levels = [percentile([latency for _sent, latency in timed], 99) for _kind, timed, _colour in kinds]
+        places = spread([level / most for level in levels])
+        for (kind, timed, colour), level, place in zip(kinds, levels, places, strict=True):
+            axes.plot(*zip(*windows(timed), strict=True), "o", color=colour)
+            axes.axhline(level, color=colour, linewidth=1.5)
+            note = f"{kind}: {level:,.1f} ms"
+            axes.text(1.02, place / 1.1, note, transform=axes.transAxes, fontsize=SMALL, color=colour, va="center")
+        axes.set_ylim(0, 1.1 * most)
+        axes.set_xlabel("seconds since the begin", fontsize=SMALL, color=DARK)
+    save_figure(figure, str(path))

@@ -18,10 +18,11 @@ from bench.moves import MOVES
 from bench.moves_experiments import MOVE_EXPERIMENTS
 from bench.moves_rows import MOVE_ROWS
 from bench.partition_experiments import PARTITION_EXPERIMENTS, PartitionWork, fitting
-from bench.partition_rows import PARTITION_ROWS
+from bench.partitions import PARTITION_ROWS
 from bench.partitions import PARTITIONS as MANY_PARTITIONS
 from bench.profiler import summary
-from bench.report import as_json, cells, markdown, table
+from bench.redraw import KEPT
+from bench.report import RESULTS, as_json, cells, comparison_figure, markdown, table
 from bench.rows import EXPERIMENTS, ROWS, selected_experiments
 from bench.spark import SPARK
 from bench.spark_experiments import SPARK_EXPERIMENTS
@@ -39,6 +40,7 @@ from bench.tier_rows import TIER_ROWS
 from crabka.remote.backends.local import LocalTieredStorage
 from crabka.remote.inmemory import InmemoryRemoteLogMetadataManager
 from crabka.remote.segments import RemoteLogSegmentMetadata, RemoteLogSegmentMetadataUpdate
+from tests.support.plots import texts_of, unreadable_texts
 
 BY_KEY = {row.key: row for row in ROWS}
 
@@ -273,6 +275,29 @@ def test_the_suite_of_the_tier_is_complete(tmp_path: Path) -> None:
     assert TIER.experiments is TIER_EXPERIMENTS
     assert TIER.draw is draw_latency
     assert not draw_latency(tmp_path / "plot.png")
+
+
+@pytest.mark.allow_leaks("matplotlib keeps fonts open")
+@pytest.mark.parametrize("name", KEPT)
+def test_plots_of_the_kept_results_can_be_read(name: str) -> None:
+    found = json.loads((RESULTS / f"{name}.json").read_text())
+    suite = KEPT[name]
+    report = suite.report(found["samples"], found["facts"])
+    figure = comparison_figure(report)
+    assert figure is not None
+    assert unreadable_texts(figure) == []
+    assert any(text.startswith(f"{suite.subject}: Crabka against {suite.baseline}") for text in texts_of(figure))
+    assert (RESULTS / f"{name}.md").read_text() == markdown(
+        report.outcomes, report.facts, report.baseline, report.subject
+    )
+    titles = [outcome.row.title for outcome in report.outcomes]
+    assert len(set(titles)) == len(titles), "each row is understood by itself"
+
+
+def test_numbers_without_a_broker_are_not_compared() -> None:
+    facts = {"machine": "small", "runs": "median of 1, here", "date": "today"}
+    samples = {"kafka": {"cp_rate": [1.0]}, "crabka": {"cp_rate": [2.0]}}
+    assert comparison_figure(MOVES.report(samples, facts)) is None
 
 
 @pytest.mark.allow_leaks("matplotlib keeps fonts open")

@@ -150,19 +150,14 @@ def _ask(spark: SparkSession, files: list[str], in_tier: list[TierRows]) -> list
 
 
 def _draw(answer: list[Sold], path: Path) -> None:
-    import matplotlib as mpl
+    from crabka.spark.plots import Bar, Scale, draw_bars, save_figure, short_number
 
-    mpl.use("Agg")
-    from matplotlib import pyplot
-
-    figure, axes = pyplot.subplots(figsize=(7, 3.5))
-    axes.barh([sold.item for sold in answer], [sold.revenue for sold in answer], color="tab:cyan")
-    axes.invert_yaxis()
-    axes.set_xlabel("revenue")
-    axes.set_title("What the orders say")
-    figure.tight_layout()
-    figure.savefig(path, dpi=120)
-    pyplot.close(figure)
+    bars = [Bar(sold.item, sold.revenue, short_number(sold.revenue), f"{sold.orders:,} orders") for sold in answer]
+    orders = sum(sold.orders for sold in answer)
+    subtitle = f"Sum of quantity times price of {orders:,} orders, queried from the Delta table of the tour."
+    save_figure(
+        draw_bars("Revenue by item", subtitle, bars, Scale("revenue, in the currency of the prices")), str(path)
+    )
 
 
 def answer_lines(answer: list[Sold], width: int = 20) -> Iterator[tuple[str, str]]:
