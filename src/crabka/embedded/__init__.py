@@ -11,17 +11,21 @@ from crabka.lazy_exports import lazy_exports
 
 if TYPE_CHECKING:
     from crabka.embedded.broker import Broker
+    from crabka.embedded.cluster import Cluster
+    from crabka.embedded.cluster_node import ClusterNode
     from crabka.embedded.edge.fault import Fault
     from crabka.embedded.edge.journal import Journal, JournalEntry
     from crabka.embedded.row import Row
     from crabka.embedded.settings import Settings
 
-__all__ = ["Broker", "Fault", "Journal", "JournalEntry", "Row", "Settings"]
+__all__ = ["Broker", "Cluster", "ClusterNode", "Fault", "Journal", "JournalEntry", "Row", "Settings"]
 
 __getattr__ = lazy_exports(
     __name__,
     {
         "broker": ["Broker"],
+        "cluster": ["Cluster"],
+        "cluster_node": ["ClusterNode"],
         "edge.fault": ["Fault"],
         "edge.journal": ["Journal", "JournalEntry"],
         "row": ["Row"],

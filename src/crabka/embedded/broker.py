@@ -16,14 +16,13 @@ import threading
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self
 
-from crabka.config.presets import tiered_node_properties
 from crabka.embedded.client import KitClient
 from crabka.embedded.edge.edge import Edge
 from crabka.embedded.nodes.one_node import one_node_config
 from crabka.embedded.nodes.process_node import ProcessNode
 from crabka.embedded.nodes.thread_node import ThreadNode
 from crabka.embedded.port_reservation import PortReservation
-from crabka.embedded.settings import Settings, settings_text
+from crabka.embedded.settings import NO_SETTINGS, Settings, settings_text, tier_settings
 from crabka.embedded.temporary_dir import TemporaryDir
 from crabka.embedded.under_test import UnderTest
 
@@ -33,7 +32,6 @@ if TYPE_CHECKING:
     from types import TracebackType
 
 LOOPBACK = "127.0.0.1"
-_NO_SETTINGS: Settings = {}
 
 
 class Broker(UnderTest):
@@ -41,7 +39,7 @@ class Broker(UnderTest):
 
     def __init__(
         self,
-        settings: Settings = _NO_SETTINGS,
+        settings: Settings = NO_SETTINGS,
         *,
         data_dir: str | PathLike[str] | None = None,
         tier: str | PathLike[str] | None = None,
@@ -57,7 +55,7 @@ class Broker(UnderTest):
         process, away from this one's interpreter lock; it has no faults and no journal then. Port 0 picks a free one.
         Without `journal` requests are not recorded.
         """
-        self._settings = ({} if tier is None else _tier_settings(tier)) | settings_text(settings)
+        self._settings = ({} if tier is None else tier_settings(tier)) | settings_text(settings)
         self._given_dir = None if data_dir is None else os.fspath(data_dir)
         self._is_process = process
         self._host = host
@@ -142,6 +140,15 @@ class Broker(UnderTest):
         """Let a paused broker go on."""
         with self._changing:
             self._running().resume()
+
+    def restore(self) -> None:
+        """Start if it does not run, resume, end all faults."""
+        with self._changing:
+            if self._node is None:
+                self.start()
+            self.resume()
+            if self._faults_and_journal is not None:
+                self.clear_faults()
 
     def close(self) -> None:
         """Stop cleanly, give the port back and remove a temporary directory. Closing twice is allowed.
@@ -249,11 +256,3 @@ class Broker(UnderTest):
 
 def _failed(failure: BaseException) -> RuntimeError:
     return RuntimeError(f"the broker has failed: {failure}")
-
-
-def _tier_settings(tier: str | PathLike[str]) -> dict[str, str]:
-    # The libraries of object stores are loaded only with a tier.
-    from crabka.remote.backends.url import storage_settings_of_url
-
-    place = os.fspath(tier)
-    return tiered_node_properties(storage_settings_of_url(place if "://" in place else str(Path(place).resolve())))

@@ -38,16 +38,20 @@ T = TypeVar("T")
 
 TIMEOUT_S: Final = 30.0
 _TIMEOUT_MS: Final = int(TIMEOUT_S * 1000)
+# A broker that is paused or cut off does not answer: another one is asked then.
+_REQUEST_MS: Final = 5_000
 # A poll that waits longer would not notice that only control records are left.
 _POLL_MS: Final = 100
 _RETRY_S: Final = 0.05
 _SETTINGS: Final = ClusterSettings(
-    ConnectionSettings(OWN_CLIENT_ID, connect_timeout_ms=5_000),
+    ConnectionSettings(OWN_CLIENT_ID, connect_timeout_ms=_REQUEST_MS, request_timeout_ms=_REQUEST_MS),
     metadata_timeout_ms=_TIMEOUT_MS,
 )
 # Only what produces may create a topic by its name.
 _CREATING: Final = replace(_SETTINGS, allow_auto_topic_creation=True)
-_PRODUCER: Final = ProducerSettings(linger_ms=0, delivery_timeout_ms=_TIMEOUT_MS, max_block_ms=_TIMEOUT_MS)
+_PRODUCER: Final = ProducerSettings(
+    linger_ms=0, request_timeout_ms=_REQUEST_MS, delivery_timeout_ms=_TIMEOUT_MS, max_block_ms=_TIMEOUT_MS
+)
 
 
 class KitClient:
@@ -66,13 +70,21 @@ class KitClient:
         if session is not None:
             session.close()
 
+    def reconnect(self) -> None:
+        """Let later calls use new connections; those of calls that wait for their answer stay."""
+        with self._opening:
+            session, self._session = self._session, None
+        if session is not None:
+            session.retire()
+
     def run(self, call: Callable[[_Client], Coroutine[Any, Any, T]]) -> T:
         """Run a call of the client. Raises TimeoutError after `TIMEOUT_S`."""
         bootstrap = self._bootstrap()
         with self._opening:
             if self._session is None:
                 self._session = _Session(bootstrap)
-            answer = self._session.submit(call)
+            session = self._session
+            answer = session.submit(call)
         try:
             return answer.result()
         except CancelledError:
@@ -81,6 +93,7 @@ class KitClient:
             raise TimeoutError(f"no answer from {bootstrap} within {TIMEOUT_S:g} s") from None
         finally:
             answer.cancel()
+            session.note_end()
 
     # --- for tests
 
@@ -125,6 +138,9 @@ class _Session:
         self._runtime = real_runtime()
         self._thread = LoopThread("crabka-test-kit")
         self._calls: set[asyncio.Task[Any]] = set()
+        self._waiting = 0
+        self._is_retired = False
+        self._counting = threading.Lock()
 
         async def connect() -> _Client:
             clusters = (Cluster(self._runtime, bootstrap, each) for each in (_SETTINGS, _CREATING))
@@ -133,7 +149,9 @@ class _Session:
         self._client = self._thread.run(connect())
 
     def submit(self, call: Callable[[_Client], Coroutine[Any, Any, T]]) -> Future[T]:
-        """Begin a call."""
+        """Begin a call; `note_end` must follow."""
+        with self._counting:
+            self._waiting += 1
 
         async def limited() -> T:
             me = asyncio.current_task()
@@ -146,6 +164,22 @@ class _Session:
                 self._calls.discard(me)
 
         return self._thread.submit(limited())
+
+    def retire(self) -> None:
+        """Close with the end of the last call."""
+        with self._counting:
+            self._is_retired = True
+            is_unused = not self._waiting
+        if is_unused:
+            self.close()
+
+    def note_end(self) -> None:
+        """Count a call that has ended."""
+        with self._counting:
+            self._waiting -= 1
+            is_last = self._is_retired and not self._waiting
+        if is_last:
+            self.close()
 
     def close(self) -> None:
         """Cancel the calls and end everything."""
@@ -170,7 +204,7 @@ class _Client:
     def __init__(self, cluster: Cluster, creating: Cluster) -> None:
         self._cluster = cluster
         self._creating = creating
-        self.admin = Admin(cluster, _TIMEOUT_MS)
+        self.admin = Admin(cluster, _REQUEST_MS)
 
     async def close(self) -> None:
         await self._cluster.close()

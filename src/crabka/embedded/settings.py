@@ -7,15 +7,18 @@ from __future__ import annotations
 
 import os
 from collections.abc import Mapping
+from pathlib import Path
 from typing import Any, Final
 
 from crabka.config.keys import to_text
+from crabka.config.presets import tiered_node_properties
 from crabka.config.server import ServerConfig
 from crabka.config.settings.table import SERVER_KEYS, unknown_key_warning
 from crabka.errors import ConfigError
 
 Setting = bool | int | float | str | os.PathLike[str]
 Settings = Mapping[str, Setting]
+NO_SETTINGS: Final[Settings] = {}
 
 # What makes several nodes one cluster. A broker that was given them would be a cluster of its own all the same.
 _OF_CLUSTERS: Final = ("controller.quorum.voters", "controller.quorum.bootstrap.servers")
@@ -29,14 +32,11 @@ def settings_text(settings: Settings) -> dict[str, str]:
     return {_checked_name(name): _text(name, value) for name, value in settings.items()}
 
 
-def refuse_quorum(settings: Mapping[str, str]) -> None:
-    """Raise ConfigError for settings that a node has only as a part of a cluster."""
+def refuse_quorum(settings: Mapping[str, str], instead: str) -> None:
+    """Raise ConfigError for settings that say who is in the quorum, with what to do instead."""
     for name in _OF_CLUSTERS:
         if settings.get(name):
-            raise ConfigError(
-                f"{name} cannot be set: a Broker is a cluster of one node; for several use"
-                " crabka.embedded.Cluster(nodes=3)"
-            )
+            raise ConfigError(f"{name} cannot be set: {instead}")
     roles = {role.strip() for role in settings.get(_ROLES, "").split(",")} - {""}
     if roles and roles != {"broker", "controller"}:
         raise ConfigError(f"{_ROLES}={settings[_ROLES]}: an embedded node is always broker and controller")
@@ -73,3 +73,13 @@ def _text(name: str, value: Any) -> str:
 
 def _kind(value: object) -> str:
     return f"a {type(value).__name__}"
+
+
+def tier_settings(tier: str | os.PathLike[str], nodes: int = 1) -> dict[str, str]:
+    """Return the settings of a tier: a directory, or an address such as s3://bucket/prefix. Raises ConfigError."""
+    # The libraries of object stores are loaded only with a tier.
+    from crabka.remote.backends.url import storage_settings_of_url
+
+    place = os.fspath(tier)
+    storage = storage_settings_of_url(place if "://" in place else str(Path(place).resolve()))
+    return tiered_node_properties(storage, node_count=nodes)

@@ -8,6 +8,7 @@ from __future__ import annotations
 from abc import ABC, abstractmethod
 from typing import TYPE_CHECKING, TypeVar
 
+from crabka.embedded.settings import NO_SETTINGS, Settings
 from crabka.embedded.waiting import note_seen, wait_until
 
 if TYPE_CHECKING:
@@ -20,11 +21,9 @@ if TYPE_CHECKING:
     from crabka.embedded.edge.fault import Fault
     from crabka.embedded.edge.journal import Journal, JournalEntry
     from crabka.embedded.row import AnyRow
-    from crabka.embedded.settings import Settings
 
 T = TypeVar("T")
 
-_NO_SETTINGS: Settings = {}
 WAIT_S = 10.0
 
 
@@ -35,6 +34,15 @@ class UnderTest(ABC):
     @abstractmethod
     def bootstrap_servers(self) -> str:
         """host:port of the brokers, for clients. Raises RuntimeError with the reason if none of them runs."""
+
+    @property
+    @abstractmethod
+    def is_running(self) -> bool:
+        """Whether everything of it runs."""
+
+    @abstractmethod
+    def restore(self) -> None:
+        """Undo what a test has done to it: start what does not run, resume what is paused, end all faults."""
 
     @abstractmethod
     def _edge(self) -> Edge:
@@ -48,6 +56,9 @@ class UnderTest(ABC):
     def _check(self) -> None:
         """Raise RuntimeError if something failed that should run."""
 
+    def _note_created(self, topic: str) -> None:  # noqa: B027 - most have nothing to do
+        """Wait until a new topic is known everywhere."""
+
     def _node_id(self) -> int | None:
         """Return the node that faults and requests are limited to, None for all."""
         return None
@@ -60,7 +71,7 @@ class UnderTest(ABC):
     # --- topics and records
 
     def create_topic(
-        self, name: str, partitions: int = 1, *, replicas: int | None = None, settings: Settings = _NO_SETTINGS
+        self, name: str, partitions: int = 1, *, replicas: int | None = None, settings: Settings = NO_SETTINGS
     ) -> str:
         """Create a topic and wait until it has leaders; return its name. Without `replicas` the broker decides.
 
@@ -68,6 +79,7 @@ class UnderTest(ABC):
         not have, OperationError from the broker.
         """
         self._client().create_topic(name, partitions, replicas, settings)
+        self._note_created(name)
         return name
 
     def delete_topic(self, name: str) -> None:
@@ -165,8 +177,11 @@ class UnderTest(ABC):
         return self._edge().faults.throttle(api, throttle_ms, times=times, client_id=client_id, node=self._node_id())
 
     def clear_faults(self) -> None:
-        """End all faults."""
-        self._edge().faults.clear()
+        """End all faults; those of a node only, if it is one."""
+        node_id = self._node_id()
+        for fault in self._edge().faults:
+            if node_id in (None, fault.target.node_id):
+                fault.remove()
 
     # --- journal
 

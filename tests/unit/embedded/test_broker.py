@@ -111,6 +111,17 @@ def test_bad_settings_are_one_clear_error(settings: Settings, message: str) -> N
         Broker(settings)
 
 
+def test_what_a_test_did_is_undone() -> None:
+    with Broker() as broker:
+        broker.delay("Fetch", 1)
+        broker.pause()
+        broker.restore()
+        broker.kill()
+        broker.restore()
+        assert broker.is_running
+        assert not list(broker._edge().faults)
+
+
 def test_a_broker_that_does_not_run_says_so() -> None:
     broker = Broker()
     for ask in (lambda: broker.bootstrap_servers, lambda: broker.data_dir, broker.pause):

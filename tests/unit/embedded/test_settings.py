@@ -54,6 +54,6 @@ def test_settings_of_listeners_and_plugins_may_have_any_name() -> None:
 
 
 def test_roles_of_a_part_of_a_cluster_are_refused() -> None:
-    refuse_quorum({"process.roles": "controller, broker"})
+    refuse_quorum({"process.roles": "controller, broker"}, "")
     with pytest.raises(ConfigError, match="always broker and controller"):
-        refuse_quorum({"process.roles": "broker"})
+        refuse_quorum({"process.roles": "broker"}, "")

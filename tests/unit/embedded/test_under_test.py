@@ -19,6 +19,13 @@ class Target(UnderTest):
     def bootstrap_servers(self) -> str:
         return "h:1"
 
+    @property
+    def is_running(self) -> bool:
+        return True
+
+    def restore(self) -> None:
+        pass
+
     def _edge(self) -> Edge:
         return self.edge
 

@@ -1,7 +1,7 @@
 """The dispatcher in front of a node's own: writes the journal and lets faults happen.
 
 A node has it only after a test has asked for a fault or a journal. It changes frames and never reaches into the node.
-Requests of the kit's own client pass it by.
+Requests of the kit's own client and of other nodes pass it by.
 """
 
 from __future__ import annotations
@@ -17,6 +17,7 @@ if TYPE_CHECKING:
     from crabka.embedded.edge.answers import Answer
     from crabka.embedded.edge.exchange import Behind
     from crabka.embedded.edge.journal import Journal, JournalEntry
+    from crabka.embedded.edge.own_connections import OwnConnections
     from crabka.net.connection import ConnectionInfo, Response
 
 # The client behind `broker.produce` and its like: neither recorded nor hit by faults.
@@ -26,8 +27,10 @@ OWN_CLIENT_ID: Final = "crabka-test-kit"
 class EdgeDispatch:
     """Called with every frame of a client, as the dispatcher behind it."""
 
-    def __init__(self, behind: Behind, journal: Journal | None) -> None:
+    def __init__(self, behind: Behind, journal: Journal | None, own: OwnConnections) -> None:
+        """Requests that come in on connections of the nodes' own pass by."""
         self._behind = behind
+        self._is_own = own.has
         self._dispatch = behind.dispatch
         self._node = behind.node
         self._faults = behind.faults
@@ -41,7 +44,7 @@ class EdgeDispatch:
             header = parse_request_header(frame)
         except WireError:
             return self._dispatch(connection, frame)
-        if header.client_id == OWN_CLIENT_ID:
+        if header.client_id == OWN_CLIENT_ID or self._is_own(connection.peer_host, connection.peer_port):
             return self._dispatch(connection, frame)
         journal, entry = self._journal, None
         if journal is not None:

@@ -10,6 +10,7 @@ from crabka.embedded.edge.dispatch import EdgeDispatch
 from crabka.embedded.edge.exchange import Behind
 from crabka.embedded.edge.faults import Faults
 from crabka.embedded.edge.journal import Journal, JournalEntry
+from crabka.embedded.edge.own_connections import OwnConnections
 
 if TYPE_CHECKING:
     from uuid import UUID
@@ -26,6 +27,8 @@ class Edge:
         """A journal begins with the first request; without it requests are not recorded."""
         self.faults = Faults(self._install)
         self.journal: Journal | None = Journal() if journal else None
+        # What nodes send to each other is neither recorded nor hit by faults.
+        self.own = OwnConnections()
         self._is_installed = journal
         self._nodes: list[_AttachedNode] = []
 
@@ -71,7 +74,7 @@ class Edge:
 
     def _intercept(self, attached: _AttachedNode) -> None:
         def wrap(dispatch: Dispatch) -> Dispatch:
-            return EdgeDispatch(Behind(dispatch, attached, self.faults), self.journal)
+            return EdgeDispatch(Behind(dispatch, attached, self.faults), self.journal, self.own)
 
         attached.node.listeners.intercept(wrap)
 

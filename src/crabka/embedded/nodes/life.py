@@ -30,11 +30,19 @@ BURIAL_TURNS: Final = 40
 class Life:
     """One life of a node, from its start to its stop or kill. Belongs to the loop that runs the node."""
 
-    def __init__(self, network: Callable[[Network], Network] | None = None) -> None:
-        """`network` may put a network of the caller between the node and the machine's."""
+    def __init__(
+        self,
+        network: Callable[[Network], Network] | None = None,
+        *,
+        note_opened: Callable[[asyncio.BaseTransport], None] = lambda _: None,
+    ) -> None:
+        """`network` may put a network of the caller between the node and the machine's.
+
+        `note_opened` is called with every connection that the node opens.
+        """
         real = real_runtime()
         self._fs = LifeFileSystem(real.fs)
-        self._network = LifeNetwork(real.network)
+        self._network = LifeNetwork(real.network, note_opened)
         self._pools: list[Threads] = [real.threads]
         make_pool = real.make_pool
         assert make_pool is not None  # noqa: S101 - the real runtime has one
@@ -161,8 +169,9 @@ class LifeFileSystem:
 class LifeNetwork:
     """The network of one life; remembers its listeners and the connections that it opened."""
 
-    def __init__(self, network: Network) -> None:
+    def __init__(self, network: Network, note_opened: Callable[[asyncio.BaseTransport], None]) -> None:
         self._network = network
+        self._note_opened = note_opened
         self._is_cut_off = False
         self._listeners: list[Listener] = []
         self._opened: weakref.WeakSet[asyncio.BaseTransport] = weakref.WeakSet()
@@ -189,6 +198,9 @@ class LifeNetwork:
         self._check()
         transport, protocol = await self._network.connect(factory, host, port, tls=tls)
         self._opened.add(transport)
+        self._note_opened(transport)
+        if self._is_cut_off:
+            abort(transport)
         return transport, protocol
 
     def direct_writer(self, transport: asyncio.BaseTransport) -> DirectWriter | None:

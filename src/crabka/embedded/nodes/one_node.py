@@ -19,7 +19,7 @@ if TYPE_CHECKING:
 
 def one_node_config(data_dir: str, host: str, port: int, settings: Mapping[str, str]) -> ServerConfig:
     """Return the config of a node that is a cluster of its own. Raises ConfigError."""
-    refuse_quorum(settings)
+    refuse_quorum(settings, "a Broker is a cluster of one node; for several use crabka.embedded.Cluster(nodes=3)")
     return check_settings({**one_node_properties(data_dir, host, port), **settings}, settings)
 
 

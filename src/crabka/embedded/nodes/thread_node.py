@@ -5,7 +5,7 @@ from __future__ import annotations
 import asyncio
 import threading
 from concurrent.futures import Future
-from typing import TYPE_CHECKING, Self
+from typing import TYPE_CHECKING, NamedTuple, Self
 
 from crabka.embedded.nodes.life import Life
 from crabka.embedded.nodes.one_node import open_node
@@ -16,9 +16,17 @@ if TYPE_CHECKING:
 
     from crabka.config.server import ServerConfig
     from crabka.embedded.edge.edge import Edge
+    from crabka.metadata.image import MetadataImage
     from crabka.node.node import Node
     from crabka.ports import Network
     from crabka.quorum.log.voters import VoterNode
+
+
+class NodeMetadata(NamedTuple):
+    """The metadata that a node has applied, and the epoch in which it is the active controller."""
+
+    image: MetadataImage
+    active_epoch: int | None
 
 
 class ThreadNode:
@@ -58,19 +66,47 @@ class ThreadNode:
 
     @property
     def failure(self) -> BaseException | None:
-        """Return why the node ended by itself, None if it did not."""
+        """Return why the node could not start or ended by itself, None if it did not."""
         return self._failure
+
+    @property
+    def is_serving(self) -> bool:
+        """Whether the node has begun to serve."""
+        return self._started.done() and self._started.exception() is None
+
+    @property
+    def is_paused(self) -> bool:
+        """Whether the node does nothing."""
+        return self._released is not None
+
+    def metadata(self) -> NodeMetadata | None:
+        """Return what the node knows of its cluster, None if it takes no part in the quorum now."""
+        try:
+            quorum = None if self._node is None else self._node.quorum
+        except RuntimeError:
+            return None
+        if quorum is None:
+            return None
+        return NodeMetadata(quorum.image, quorum.leader_epoch if quorum.is_active else None)
 
     def start(self) -> Self:
         """Start and wait until requests are served. Raises what the node's start raises."""
+        self.begin()
+        self.wait_serving()
+        return self
+
+    def begin(self) -> None:
+        """Start without waiting."""
         self._thread.start()
+
+    def wait_serving(self, timeout: float | None = None) -> None:
+        """Wait until requests are served. Raises what the node's start raises, TimeoutError; the node is ended then."""
         try:
-            self._started.result()
+            self._started.result(timeout)
         except BaseException:
             # The start failed, or an interrupt ends the waiting for it.
             self.kill()
             raise
-        return self
 
     def stop(self) -> None:
         """Stop cleanly and wait. Stopping a node that has ended is allowed. What goes wrong is in `failure`."""
@@ -115,15 +151,15 @@ class ThreadNode:
         try:
             run(self._serve())
         except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
-            if self._started.done():
-                self._failure = self._failure or error
-            else:
+            self._failure = self._failure or error
+            if not self._started.done():
                 self._started.set_exception(error)
 
     async def _serve(self) -> None:
         loop = asyncio.get_running_loop()
         self._stop_asked, self._kill_asked = loop.create_future(), loop.create_future()
-        life = self._life = Life(self._network)
+        note_opened = (lambda _: None) if self._edge is None else self._edge.own.add
+        life = self._life = Life(self._network, note_opened=note_opened)
         self._loop = loop
         living = asyncio.ensure_future(self._live(life))
         if self._is_killed:
