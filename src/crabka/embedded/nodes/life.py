@@ -15,6 +15,7 @@ import weakref
 from dataclasses import replace
 from typing import TYPE_CHECKING, Any, Final
 
+from crabka.embedded.nodes.forks import Forgetter, close_sockets_of
 from crabka.runtime import real_runtime
 
 if TYPE_CHECKING:
@@ -53,11 +54,17 @@ class Life:
             return pool
 
         wrapped: Network = self._network if network is None else network(self._network)
+        self._forgetter = Forgetter(self._forget)
         self.runtime: Runtime = replace(real, fs=self._fs, network=wrapped, make_pool=tracked_pool)
 
     def close(self) -> None:
         """End the threads of a node that has stopped."""
         self.runtime.threads.close()
+
+    def _forget(self) -> None:
+        """Let go of everything, in a fork."""
+        self._fs.forget()
+        close_sockets_of(self._network.ports)
 
     def cut_off(self) -> None:
         """Leave the node without disk, network and threads, in the middle of whatever it does."""
@@ -103,6 +110,11 @@ class LifeFileSystem:
         with self._opening:
             files = list(self._files)
         for file in files:
+            file.close()
+
+    def forget(self) -> None:
+        """Close the files in a fork; takes no lock."""
+        for file in list(self._files):
             file.close()
 
     def open(self, path: str, *, create: bool = False, read_only: bool = False, exclusive: bool = False) -> File:
@@ -183,6 +195,11 @@ class LifeNetwork:
             listener.close()
         for transport in list(self._opened):
             abort(transport)
+
+    @property
+    def ports(self) -> set[int]:
+        """The ports that it listens on."""
+        return {listener.port for listener in self._listeners}
 
     async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
         """Accept connections on host:port."""
