@@ -2,18 +2,12 @@
 
 from __future__ import annotations
 
-import asyncio
 import time
 from functools import partial
-from typing import TYPE_CHECKING, Any
+from typing import TYPE_CHECKING
 
 import pytest
 
-from crabka.clients.cluster.connection import Connection
-from crabka.protocol.apis import ApiKey
-from crabka.records.builder import build_batch
-from crabka.records.record import Record
-from crabka.runtime import AsyncioNetwork
 from tests.support.clients.foreign_transactions import (
     READ_COMMITTED,
     REFUSED,
@@ -22,6 +16,7 @@ from tests.support.clients.foreign_transactions import (
     read_settled,
     read_to_end,
 )
+from tests.support.clients.stray_transaction import LONG_AGO_MS, STRAY_PRODUCER_ID, leave_hanging
 from tests.support.clients.target import target_node
 from tests.support.kafka.oracle import ToolResult, run_tool
 
@@ -30,7 +25,6 @@ if TYPE_CHECKING:
 
     from confluent_kafka.admin import AdminClient
 
-    from crabka.protocol.apis import MessageTypes
     from tests.interop.conftest import TopicMaker
     from tests.support.nodes.process import NodeProcess
 
@@ -41,11 +35,6 @@ pytestmark = [
 ]
 
 TRANSACTIONS = "org.apache.kafka.tools.TransactionsCommand"
-# A producer that the coordinator has never heard of; longer ago than any transaction may last.
-STRAY_PRODUCER_ID = 4711
-LONG_AGO_MS = 1_700_000_000_000
-# The last version of Produce whose transactional records are not added to the transaction by the broker (KIP-890).
-LAST_VERSION_WITHOUT_ADDING = 11
 
 
 @pytest.fixture(scope="module")
@@ -154,32 +143,11 @@ def test_describe_producers_reports_epoch_sequence_and_open_transaction(bootstra
     producer.close()
 
 
-def _leave_hanging(bootstrap: str, topic: str) -> None:
-    """Write a record of a transaction that no coordinator knows, as a zombie could before KIP-890."""
-    record = Record(0, LONG_AGO_MS, None, b"stray")
-    batch = build_batch([record], producer_id=STRAY_PRODUCER_ID, producer_epoch=0, base_sequence=0, transactional=True)
-
-    def body(types: MessageTypes) -> Any:
-        partition = types.new("PartitionProduceData", index=0, records=batch)
-        data = types.new("TopicProduceData", name=topic, partition_data=[partition])
-        return types.message(transactional_id="stray", acks=-1, timeout=30_000, topic_data=[data])
-
-    async def send() -> None:
-        host, _, port = bootstrap.rpartition(":")
-        connection = await Connection.open(AsyncioNetwork(), host, int(port))
-        response = await connection.request(ApiKey.PRODUCE, body, max_version=LAST_VERSION_WITHOUT_ADDING)
-        assert response.responses[0].partition_responses[0].error_code.value == 0, response
-        connection.close()
-        await connection.wait_closed()
-
-    asyncio.run(send())
-
-
 def test_find_hanging_finds_what_no_coordinator_knows_and_abort_ends_it(
     bootstrap: str, make_topic: TopicMaker, admin: AdminClient, broker_id: str
 ) -> None:
     topic = make_topic()
-    _leave_hanging(bootstrap, topic)
+    leave_hanging(bootstrap, topic)
     assert last_stable_offset(admin, topic) == 0
     for scope in (["--topic", topic], ["--broker-id", broker_id]):
         (row,) = _table(_tool(bootstrap, "find-hanging", *scope))

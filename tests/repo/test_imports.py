@@ -14,6 +14,7 @@ ROOT = Path(__file__).parents[2]
 PACKAGES = [
     *("cli", "clients", "config", "controller", "embedded", "kraft", "log", "metadata", "net"),
     *("node", "protocol", "quorum", "records", "runtime", "serving", "spark", "testing", "vfs"),
+    *("cli/doctor", "cli/doctor/checks", "cli/doctor/gathering"),
     *("controller/decisions", "formats", "remote", "remote_topic", "security"),
 ]
 PACKAGES += [
@@ -77,6 +78,8 @@ def test_the_contracts_hold_on_the_empty_skeleton(skeleton: Path) -> None:
         ("broker/handlers/part.py", "import crabka.controller.part", "Imports point down only"),
         ("log/part.py", "import crabka._kio", "Error codes come from crabka.protocol"),
         ("cli/part.py", "import crabka.testing.part", "Imports point down only"),
+        ("cli/doctor/checks/part.py", "import crabka.cli.doctor.gathering.part", "Checks of the doctor"),
+        ("cli/doctor/checks/part.py", "import socket", "Checks of the doctor"),
         ("broker/handlers/part.py", "import time", "Node code reaches the machine only through ports"),
         ("log/part.py", "def f():\n    import os", "Node code reaches the machine only through ports"),
         ("embedded/part.py", "import confluent_kafka", "No Kafka client library"),

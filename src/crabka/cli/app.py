@@ -12,6 +12,7 @@ from crabka import __version__
 from crabka.cli import completion
 from crabka.cli.cluster import brokers, quorum
 from crabka.cli.cluster import local as cluster
+from crabka.cli.doctor import commands as doctor_command
 from crabka.cli.groups import groups
 from crabka.cli.lake import audit as audit_command
 from crabka.cli.lake import commands as lake
@@ -25,6 +26,7 @@ from crabka.cli.node import serve, up
 from crabka.cli.program import NAME, as_typed
 from crabka.cli.tier import commands as tier
 from crabka.cli.topics import configs, offsets, partitions, records, topics
+from crabka.cli.transactions import commands as transactions
 from crabka.cli.tree import build_tree
 
 app = typer.Typer(
@@ -46,10 +48,12 @@ app.add_typer(log_dirs.app, name="log-dirs")
 app.add_typer(partitions.app, name="partitions")
 app.add_typer(quorum.app, name="quorum")
 app.add_typer(tier.app, name="tier")
+app.add_typer(transactions.app, name="transactions")
 app.add_typer(lake.app, name="lake")
 app.command("format", help="Prepare the directories of a node, as kafka-storage format does.")(format_command.format_)
 app.command("random-uuid", help="Print a new id for a cluster or a directory.")(format_command.random_uuid)
 
+app.command("doctor")(doctor_command.doctor)
 app.command("audit", help="Scrub a tier with Spark.")(audit_command.audit)
 app.command("recover", help="Make the data dir of a node from a bucket alone.")(recover_command.recover)
 app.command("replay", help="Write a range of a tier or a table to a topic, exactly once.")(replay_command.replay)

@@ -60,6 +60,17 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "configs alter topic orders --set retention.ms=7d --delete flush.ms",
         "configs alter broker --delete log.cleaner.threads",
     ),
+    "transactions list": ("transactions list", "transactions list --hanging --max-timeout 15m"),
+    "transactions abort": (
+        "transactions abort payments-7 --execute",
+        "transactions abort --partition orders:0 --start-offset 42 --execute",
+    ),
+    "doctor": (
+        "doctor",
+        "doctor -b broker:9092 --timeout 1m --json",
+        "doctor --lake s3://bucket/lake --table orders",
+        "doctor --data-dir /var/lib/crabka",
+    ),
     "brokers list": ("brokers list",),
     "brokers unregister": ("brokers unregister 3",),
     "partitions reassign": (

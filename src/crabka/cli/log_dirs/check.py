@@ -42,10 +42,10 @@ _DAMAGED: Final = "crabka_log_damaged_offsets"
 Sample = tuple[str, dict[str, str], float]
 
 
-def fetch_metrics(address: str) -> str:
+def fetch_metrics(address: str, timeout_s: float = _TIMEOUT_S) -> str:
     """Return the metrics of a broker. Raises ConfigError if they cannot be read."""
     try:
-        with urllib.request.urlopen(f"http://{address}/metrics", timeout=_TIMEOUT_S) as answer:
+        with urllib.request.urlopen(f"http://{address}/metrics", timeout=timeout_s) as answer:
             return str(answer.read().decode())
     except OSError as error:
         raise ConfigError(f"cannot read the metrics on {address}: {error}") from error

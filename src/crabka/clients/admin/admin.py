@@ -1,7 +1,7 @@
 """Administration of a cluster: topics, configs, offsets, producers.
 
 `Admin.cluster` has the calls about nodes and the quorum, `Admin.replicas` those about reassignments and elections,
-`Admin.log_dirs` and `Admin.groups` those about log dirs and groups.
+`Admin.log_dirs`, `Admin.groups` and `Admin.transactions` those about log dirs, groups and transactions.
 
 Each call is one Kafka request, sent to any broker (which forwards it to the controller), to the leader of a partition
 or to the broker that it is about. A call for several items processes all of them; if some fail, the first error is
@@ -20,12 +20,14 @@ from crabka.clients.admin.admin_types import (
     ConfigValue,
     CreatedTopic,
     NewTopic,
+    ResourceType,
 )
 from crabka.clients.admin.cluster import ClusterAdmin
 from crabka.clients.admin.groups import GroupAdmin
 from crabka.clients.admin.log_dirs import LogDirAdmin
 from crabka.clients.admin.replicas import ReplicaAdmin
 from crabka.clients.admin.requests import AdminRequests
+from crabka.clients.admin.transactions import TransactionAdmin
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.cluster.leader_requests import Answers, ask_leaders, by_topic, error_or
@@ -52,6 +54,7 @@ class Admin:
         self.log_dirs = LogDirAdmin(requests)
         # Groups and their offsets.
         self.groups = GroupAdmin(requests)
+        self.transactions = TransactionAdmin(requests)
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:
         """Create topics. Raises OperationError (topic_already_exists, invalid_config, ...)."""
@@ -165,6 +168,36 @@ class Admin:
         response = await self._ask(ApiKey.DESCRIBE_CONFIGS, build, resource)
         _raise_first(response.results, "resource")
         return {config.name: _config_value(config) for result in response.results for config in result.configs}
+
+    async def describe_configs_of(
+        self, resources: Sequence[ConfigOwner], names: Sequence[str] | None = None
+    ) -> dict[ConfigOwner, dict[str, ConfigValue] | OperationError]:
+        """Return the configs of several resources, or the error of each, from any one broker in one request.
+
+        A broker knows its own configs and those of topics and groups.
+        """
+
+        def build(types: MessageTypes) -> Any:
+            entries = [
+                types.new(
+                    "DescribeConfigsResource",
+                    resource_type=resource.type,
+                    resource_name=resource.name,
+                    configuration_keys=names,
+                )
+                for resource in resources
+            ]
+            return types.message(resources=entries, include_synonyms=False, include_documentation=False)
+
+        response = await self._ask(ApiKey.DESCRIBE_CONFIGS, build)
+        return {
+            ConfigOwner(ResourceType(result.resource_type), result.resource_name): error_or(
+                result.error_code,
+                f"{result.resource_name}: {result.error_message or result.error_code.name}",
+                {config.name: _config_value(config) for config in result.configs},
+            )
+            for result in response.results
+        }
 
     async def alter_configs(
         self, resource: ConfigOwner, changes: Iterable[ConfigChange], *, validate_only: bool = False

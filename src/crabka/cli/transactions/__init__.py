@@ -1,0 +1,1 @@
+"""`crabka transactions`: `commands` parses and prints, `hanging` finds transactions that never end."""
