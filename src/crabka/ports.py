@@ -38,6 +38,10 @@ class Clock(Protocol):
         """Return milliseconds that never go back; only differences have a meaning."""
         ...
 
+    def processor_ns(self) -> int:
+        """Return how long the calling thread has used a processor; only differences have a meaning."""
+        ...
+
 
 class Threads(Protocol):
     """A bounded pool for work that would stall the loop: fsync, cold reads, compression, uploads."""

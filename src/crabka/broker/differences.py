@@ -88,9 +88,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "shows where the tier is (`rsm.config.dir`, `bucket`, `prefix` and the like), so that readers find it",
     ),
     Difference(
-        "AlterClientQuotas",
-        "throttles clients",
-        "stores the quotas and shows them; no client is throttled",
+        "fetch above `consumer_byte_rate`",
+        "answered at once without records, which are not counted",
+        "answered with its records, which are counted; in both, the connection is not read for `throttle_time_ms`",
     ),
     Difference(
         "DescribeAcls, CreateAcls, DeleteAcls",

@@ -38,6 +38,10 @@ WRITE_BATCH_BYTES = 256 * 1024
 Response = Sequence[Payload] | None
 
 
+def _no_mute(_duration_ms: int) -> None:
+    """Stands for the mute of a connection that is gone, or that has no socket."""
+
+
 @dataclass(slots=True, eq=False)
 class ConnectionInfo:
     """What the dispatcher may know about a connection, and remember with it."""
@@ -49,6 +53,8 @@ class ConnectionInfo:
     client_software_name: str = "unknown"
     client_software_version: str = "unknown"
     principal: Principal = ANONYMOUS
+    # Handles no more requests for so many milliseconds; answers are sent (KIP-219).
+    mute: Callable[[int], None] = _no_mute
 
     def __str__(self) -> str:
         return f"{self.peer_host}:{self.peer_port}"
@@ -104,12 +110,14 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._has_handled = False  # frames, since bytes came last
         self._is_counted = False  # the memory of frames that are not handled
         self._waits_for_memory = False
+        self._unmute_timer: asyncio.TimerHandle | None = None  # while the peer used more than its share
         self._finishing = False  # no more requests; closes when all responses are written
         self._last_unsent_bytes = 0
         self.active_tick = server.tick  # when the peer last did something, in ticks of the server's idle sweep
         self.info = ConnectionInfo(connection_id, server.listener_name, "unknown", 0)
         self._gate: Gate | None = None if server.make_gate is None else server.make_gate(self, server.dispatch)
         self._dispatch: Dispatch = self._gate or server.dispatch
+        self.info.mute = self.mute
 
     # --- asyncio callbacks
 
@@ -133,7 +141,9 @@ class ServerConnection(asyncio.BufferedProtocol):
             self._outbox.close()
             self._outbox = None
         self._give_up_pending()
-        # Something may refer to a connection for a while after its end.
+        self._end_mute()
+        # Something may refer to a connection for a while after its end; only the collector would find a cycle.
+        self.info.mute = _no_mute
         self._frames.close()
         self._memory.release(self)
         self._server.unregister(self)
@@ -214,9 +224,21 @@ class ServerConnection(asyncio.BufferedProtocol):
         if self._transport is not None:
             self._transport.abort()
 
+    def mute(self, duration_ms: int) -> None:
+        """Handle no more requests for so long, or until a longer mute ends; what is answered is sent."""
+        if self._transport is None:
+            return
+        loop = asyncio.get_running_loop()
+        end = loop.time() + duration_ms / 1000
+        if self._unmute_timer is not None:
+            if self._unmute_timer.when() >= end:
+                return
+            self._unmute_timer.cancel()
+        self._unmute_timer = loop.call_at(end, self._unmute)
+
     def is_idle(self, oldest_tick: int) -> bool:
         """Return whether nothing moved since `oldest_tick` and no request waits inside the node."""
-        if self._outbox is None or any(not entry.ready for entry in self._pending):
+        if self._outbox is None or self._unmute_timer is not None or any(not entry.ready for entry in self._pending):
             return False
         buffered = self._outbox.unsent_bytes
         if buffered < self._last_unsent_bytes:
@@ -250,6 +272,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         return (
             self._finishing
             or self._write_paused
+            or self._unmute_timer is not None
             or len(self._pending) >= limits.max_in_flight_requests
             or self._in_flight_bytes >= limits.max_in_flight_bytes
             or self._unsent_bytes >= limits.max_unsent_bytes
@@ -300,7 +323,10 @@ class ServerConnection(asyncio.BufferedProtocol):
         handled, check_at = 0, free_requests
         try:
             # Without pending requests no limit of theirs can be reached; this is the usual case.
-            while not (self._pending or self._write_paused or self._finishing) or not self._is_blocked():
+            while (
+                not (self._pending or self._write_paused or self._finishing or self._unmute_timer)
+                or not self._is_blocked()
+            ):
                 if handled >= check_at:
                     if self._must_yield(handled):
                         return False
@@ -420,6 +446,16 @@ class ServerConnection(asyncio.BufferedProtocol):
         if not self._reading_paused and not transport.is_closing():
             self._reading_paused = True
             transport.pause_reading()
+
+    def _unmute(self) -> None:
+        self._unmute_timer = None
+        self.active_tick = self._server.tick
+        self._go_on()
+
+    def _end_mute(self) -> None:
+        if self._unmute_timer is not None:
+            self._unmute_timer.cancel()
+            self._unmute_timer = None
 
     def _go_on(self) -> None:
         if self._finishing:

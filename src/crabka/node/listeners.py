@@ -70,6 +70,8 @@ class NodeListeners:
         self._held_of_clients = HeldRequests()
         self._held_of_controllers = HeldRequests()
         self._client_dispatch: Dispatch | None = None
+        # What stands between connections and the dispatcher: quotas next to it, a test's interception before them.
+        self._limit: Callable[[Dispatch], Dispatch] | None = None
         self._wrap: Callable[[Dispatch], Dispatch] | None = None
 
     @property
@@ -110,13 +112,17 @@ class NodeListeners:
     def serve(self, dispatch: Dispatch) -> None:
         """Answer clients: first the requests that wait, then later ones."""
         self._client_dispatch = dispatch
-        _serve(self._client_servers, self._held_of_clients, dispatch if self._wrap is None else self._wrap(dispatch))
+        self._serve_clients()
+
+    def limit(self, gate: Callable[[Dispatch], Dispatch] | None) -> None:
+        """Pass requests of clients through the quotas that `gate` puts before their dispatcher, or through none."""
+        self._limit = gate
+        self._serve_clients()
 
     def intercept(self, wrap: Callable[[Dispatch], Dispatch]) -> None:
         """Pass requests of clients through what `wrap` makes of their dispatcher, from now on or from `serve` on."""
         self._wrap = wrap
-        if self._client_dispatch is not None:
-            _serve(self._client_servers, self._held_of_clients, wrap(self._client_dispatch))
+        self._serve_clients()
 
     def cut(self, connection: ConnectionInfo, *, after_answers: bool = False) -> None:
         """Close a client's connection, at once or when what it has been answered so far is written."""
@@ -126,6 +132,14 @@ class NodeListeners:
     def serve_controllers(self, dispatch: Dispatch) -> None:
         """The same for the controller listeners."""
         _serve(self._controller_servers, self._held_of_controllers, dispatch)
+
+    def _serve_clients(self) -> None:
+        dispatch = self._client_dispatch
+        if dispatch is None:
+            return
+        for wrap in (self._limit, self._wrap):
+            dispatch = dispatch if wrap is None else wrap(dispatch)
+        _serve(self._client_servers, self._held_of_clients, dispatch)
 
     async def bind_side_port(self, side_port: SidePort) -> None:
         """Bind the side port if the node shall have one. Raises ConfigError."""

@@ -36,6 +36,8 @@ from crabka.quorum.raft.options import quorum_options
 from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.storage import read_meta_properties
 from crabka.runtime.task_scope import TaskScope
+from crabka.security.quotas.windows import WindowSettings
+from crabka.serving.quotas import ClientQuotas
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterator, Sequence
@@ -79,6 +81,8 @@ class Node:
             controller_guard=DescriptorGuard(limit, lambda: descriptors.unclaimed // 2),
             scram=self._scram,
         )
+        windows = WindowSettings(config.quota_window_num, config.quota_window_size_seconds * 1000)
+        self._quotas = ClientQuotas(runtime.clock, windows)
         self._quorum: RaftQuorum | None = None
         self._controller: ControllerService | None = None
         self._broker: BrokerService | None = None
@@ -203,6 +207,12 @@ class Node:
         await broker.load()
         await broker.start(await self._listeners.bind())
         self._listeners.serve(broker.dispatcher)
+        self._limit_clients(quorum.image)
+        quorum.subscribe(lambda _delta, image: self._limit_clients(image))
+
+    def _limit_clients(self, image: MetadataImage) -> None:
+        if self._quotas.take(image.client_quotas.entities):
+            self._listeners.limit(None if self._quotas.is_empty else self._quotas.gate)
 
     async def _bind_side_port(self) -> None:
         await self._listeners.bind_side_port(SidePort(render_metrics=self._metrics(), is_ready=lambda: self._serving))
@@ -302,7 +312,6 @@ class Node:
     def _warn_of_unenforced(image: MetadataImage) -> None:
         stored = {
             "ACLs": len(image.acls.entries),
-            "client quotas": len(image.client_quotas.entities),
         }
         present = [f"{count} {name}" for name, count in stored.items() if count]
         if present:

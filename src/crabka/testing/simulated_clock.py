@@ -31,3 +31,7 @@ class SimulatedClock:
     def monotonic_ms(self) -> int:
         """Return virtual milliseconds since the start of the loop; skew does not touch it."""
         return int(self._loop.time() * 1000 + _ROUNDING_MS)
+
+    def processor_ns(self) -> int:
+        """Return virtual time: what does not wait takes none."""
+        return int(self._loop.time() * 1e9)

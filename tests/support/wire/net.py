@@ -52,6 +52,9 @@ class ManualClock:
         """Return the same."""
         return self.ms
 
+    def processor_ns(self) -> int:
+        return 0
+
 
 class Script:
     """A dispatcher that echoes; payloads that start with `wait` are answered when the test says so."""

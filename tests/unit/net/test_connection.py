@@ -607,3 +607,49 @@ async def test_what_very_many_connections_send_at_once_takes_one_turn_of_the_loo
     while len(server.turns):
         await asyncio.sleep(0)
     assert all(b"".join(transport.written) == framed(b"more") * 200 for transport in crowd)
+
+
+@on_each_loop
+@run_with(on_loop)
+async def test_a_muted_connection_is_answered_and_not_read_until_its_time_is_over() -> None:
+    script = Script()
+
+    def mute_first(info: ConnectionInfo, frame: memoryview) -> Any:
+        if bytes(frame) == b"large":
+            info.mute(40)
+            info.mute(10)  # the longer one counts
+        return script(info, frame)
+
+    async with staged(mute_first) as stage:
+        client = await stage.connect()
+        loop = asyncio.get_running_loop()
+        client.send(b"large", b"next")
+        began = loop.time()
+        assert await client.receive() == b"large"
+        assert script.seen == [b"large"]
+        assert await client.receive() == b"next"
+        assert loop.time() - began >= 0.04
+
+
+@run_with(real_time)
+async def test_a_muted_connection_that_ends_leaves_no_timer() -> None:
+    muted: list[ConnectionInfo] = []
+
+    def mute(info: ConnectionInfo, _frame: memoryview) -> Any:
+        muted.append(info)
+        info.mute(10_000_000)
+        return [framed(b"x")]
+
+    async with staged(mute) as stage:
+        client = await stage.connect()
+        client.send(b"large")
+        await client.receive()
+        (connection,) = stage.server.connections
+        client.writer.close()
+        connection.abort()
+        await asyncio.sleep(0)
+        connection.mute(10)  # too late
+        gone = weakref.ref(connection)
+        del connection
+    assert gone() is None, "a cycle keeps it"
+    muted[0].mute(10)

@@ -44,6 +44,9 @@ class _FixedClock:
     def monotonic_ms(self) -> int:
         return 0
 
+    def processor_ns(self) -> int:
+        return 0
+
 
 @pytest.fixture
 def runtime() -> Runtime:

@@ -43,6 +43,9 @@ class _FixedClock:
     def monotonic_ms(self) -> int:
         return 0
 
+    def processor_ns(self) -> int:
+        return 0
+
 
 def _runtime(seed: int = 1) -> Runtime:
     fs = MemoryFileSystem()

@@ -59,6 +59,14 @@ NETWORK_KEYS = (
         "Bytes that unfinished requests and large ones without a response may hold, over all connections; above it"
         " reading waits. -1 stands for 256 MiB, or socket.request.max.bytes if that is more; in Kafka for no limit.",
     ),
+    ConfigKey("quota.window.num", INT, 11, "Windows over which client quotas are measured.", at_least(1)),
+    ConfigKey(
+        "quota.window.size.seconds",
+        INT,
+        1,
+        "The length of a window over which client quotas are measured.",
+        at_least(1),
+    ),
     ConfigKey("request.timeout.ms", INT, 30_000, "How long the node waits for an answer of another node."),
     ConfigKey("fetch.max.bytes", INT, 57_671_680, "The most bytes that one fetch answer holds.", at_least(1_024)),
     ConfigKey(

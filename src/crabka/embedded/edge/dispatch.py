@@ -14,7 +14,7 @@ from crabka.errors import WireError
 from crabka.protocol.headers import parse_request_header
 
 if TYPE_CHECKING:
-    from crabka.embedded.edge.answers import Answer
+    from crabka.serving.changed_answers import Answer
     from crabka.embedded.edge.exchange import Behind
     from crabka.embedded.edge.journal import Journal, JournalEntry
     from crabka.embedded.edge.own_connections import OwnConnections

@@ -8,7 +8,7 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from crabka.embedded.edge.answers import held_back, pack_answer, read_answer, when_answered
+from crabka.serving.changed_answers import held_back, pack_answer, read_answer, when_answered
 from crabka.embedded.edge.error_responses import error_response
 from crabka.embedded.edge.fault import Delay, Drop, Fail, Throttle
 from crabka.embedded.edge.metadata_errors import failed_metadata, is_metadata_of
@@ -21,7 +21,7 @@ from crabka.protocol.headers import pack_request
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from crabka.embedded.edge.answers import Answer
+    from crabka.serving.changed_answers import Answer
     from crabka.embedded.edge.fault import Fault
     from crabka.embedded.edge.faults import Faults
     from crabka.net.connection import ConnectionInfo, Dispatch, Response

@@ -35,6 +35,9 @@ class FixedClock:
     def monotonic_ms(self) -> int:
         return 500
 
+    def processor_ns(self) -> int:
+        return 0
+
 
 def _log() -> RaftLog:
     log = RaftLog(MetadataStorage.open(formatted_disk(), DIRECTORY, QUIET, now_ms=10))

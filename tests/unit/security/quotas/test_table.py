@@ -4,6 +4,8 @@ import pytest
 
 from crabka.security.quotas.table import CONNECTION_CREATION_RATE, PRODUCER_BYTE_RATE, Applied, QuotaTable
 
+Entities = dict[tuple[tuple[str, str | None], ...], dict[str, float]]
+
 # In Kafka's order of precedence: the entity, and who shares the quota when `alice` sends as `app`.
 LEVELS: list[tuple[tuple[tuple[str, str | None], ...], tuple[str | None, str | None]]] = [
     ((("client-id", "app"), ("user", "alice")), ("alice", "app")),
@@ -25,7 +27,10 @@ def test_the_most_specific_quota_applies(first: int) -> None:
 
 
 def test_other_users_and_other_keys_are_not_limited() -> None:
-    quotas = {(("user", "alice"),): {PRODUCER_BYTE_RATE: 1.0}, (("user", "bob"),): {"consumer_byte_rate": 1.0}}
+    quotas: Entities = {
+        (("user", "alice"),): {PRODUCER_BYTE_RATE: 1.0},
+        (("user", "bob"),): {"consumer_byte_rate": 1.0},
+    }
     table = QuotaTable(quotas, PRODUCER_BYTE_RATE)
     assert table.find("bob", "app") is None
     assert table.find("bob", "app") is None
@@ -47,7 +52,7 @@ def test_very_many_clients_are_found_without_being_remembered(monkeypatch: pytes
 
 
 def test_an_address_has_its_own_quota_or_that_of_all() -> None:
-    quotas: dict[tuple[tuple[str, str | None], ...], dict[str, float]] = {
+    quotas: Entities = {
         (("ip", "10.0.0.1"),): {CONNECTION_CREATION_RATE: 5.0},
         (("ip", None),): {CONNECTION_CREATION_RATE: 9.0},
     }

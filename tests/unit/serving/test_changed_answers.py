@@ -8,13 +8,13 @@ from typing import TYPE_CHECKING, Any
 
 import pytest
 
-from crabka.embedded.edge.answers import held_back, when_answered
+from crabka.serving.changed_answers import held_back, when_answered
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with, virtual_time
 
 if TYPE_CHECKING:
-    from crabka.embedded.edge.answers import Answer
     from crabka.net.connection import Response
+    from crabka.serving.changed_answers import Answer
 
 
 def louder(response: Response) -> Response:
