@@ -88,6 +88,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "shows where the tier is (`rsm.config.dir`, `bucket`, `prefix` and the like), so that readers find it",
     ),
     Difference(
+        "quotas `controller_mutation_rate` and `connection_creation_rate`",
+        "throttle changes of topics and new connections",
+        "are stored and shown, not enforced; a warning says so at start",
+    ),
+    Difference(
         "fetch above `consumer_byte_rate`",
         "answered at once without records, which are not counted",
         "answered with its records, which are counted; in both, the connection is not read for `throttle_time_ms`",

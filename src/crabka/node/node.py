@@ -36,6 +36,7 @@ from crabka.quorum.raft.options import quorum_options
 from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.storage import read_meta_properties
 from crabka.runtime.task_scope import TaskScope
+from crabka.security.quotas.table import CONNECTION_CREATION_RATE, CONTROLLER_MUTATION_RATE
 from crabka.security.quotas.windows import WindowSettings
 from crabka.serving.quotas import ClientQuotas
 
@@ -312,6 +313,9 @@ class Node:
     def _warn_of_unenforced(image: MetadataImage) -> None:
         stored = {
             "ACLs": len(image.acls.entries),
+            "quotas on topic changes or connections": image.client_quotas.count_of(
+                CONTROLLER_MUTATION_RATE, CONNECTION_CREATION_RATE
+            ),
         }
         present = [f"{count} {name}" for name, count in stored.items() if count]
         if present:

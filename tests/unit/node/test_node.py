@@ -314,7 +314,10 @@ def test_what_is_kept_but_not_enforced_is_said_at_start(node: SimNode, caplog: p
 
     alter(node, {"user": "a"}, {"producer_byte_rate": 5.0})
     node.restart()
-    assert "1 client quotas: they are kept, but not enforced" in caplog.text
+    assert "not enforced" not in caplog.text
+    alter(node, {"user": "a"}, {"controller_mutation_rate": 5.0})
+    node.restart()
+    assert "1 quotas on topic changes or connections: they are kept, but not enforced" in caplog.text
 
 
 def test_a_node_that_was_not_started_has_no_context() -> None:

@@ -1,4 +1,4 @@
-"""Quotas of clients on a node: what is measured, what the client is told, and that its connection is not read."""
+"""Quotas of clients on a node: what is measured, what the client receives, and that its connection is not read."""
 
 from __future__ import annotations
 
@@ -62,13 +62,16 @@ def test_a_producer_above_its_rate_waits_and_nothing_is_refused(node: SimNode, l
     assert node.loop.time() - began == pytest.approx(throttle_ms / 1000, rel=0.01)
 
 
-def test_a_rate_is_kept_over_half_a_minute(node: SimNode, limit: Callable[..., None]) -> None:
-    """A client that sends as fast as its connection is read, whatever the throttle time says."""
+def test_a_rate_is_kept_by_a_client_that_never_pauses(node: SimNode, limit: Callable[..., None]) -> None:
+    """It sends as fast as its connection is read, whatever the throttle time says.
+
+    As in Kafka a burst may return when it leaves the windows, so the rate is measured over many of them.
+    """
     limit("producer_byte_rate", 50_000.0, user="ANONYMOUS")
     for _ in range(60):
         produce_ms(node)  # fills the windows
     began, sent = node.loop.time(), 0
-    while node.loop.time() - began < 30:
+    while node.loop.time() - began < 220:
         produce_ms(node)
         sent += len(LARGE)
     assert sent / (node.loop.time() - began) == pytest.approx(50_000, rel=0.05)

@@ -1,4 +1,4 @@
-"""Client quotas: stored and shown, not enforced (KIP-546)."""
+"""Client quotas: checked and stored (KIP-546). `serving.quotas` enforces them."""
 
 from __future__ import annotations
 

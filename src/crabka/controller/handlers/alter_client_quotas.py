@@ -1,4 +1,4 @@
-"""AlterClientQuotas (49): stores quotas, which are shown but not enforced (KIP-546)."""
+"""AlterClientQuotas (49): stores quotas, which brokers enforce (KIP-546)."""
 
 from __future__ import annotations
 

@@ -14,11 +14,11 @@ from crabka.errors import WireError
 from crabka.protocol.headers import parse_request_header
 
 if TYPE_CHECKING:
-    from crabka.serving.changed_answers import Answer
     from crabka.embedded.edge.exchange import Behind
     from crabka.embedded.edge.journal import Journal, JournalEntry
     from crabka.embedded.edge.own_connections import OwnConnections
     from crabka.net.connection import ConnectionInfo, Response
+    from crabka.serving.changed_answers import Answer
 
 # The client behind `broker.produce` and its like: neither recorded nor hit by faults.
 OWN_CLIENT_ID: Final = "crabka-test-kit"

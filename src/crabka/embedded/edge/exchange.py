@@ -8,7 +8,6 @@ from datetime import timedelta
 from functools import partial
 from typing import TYPE_CHECKING, Any, Final, NamedTuple, Protocol
 
-from crabka.serving.changed_answers import held_back, pack_answer, read_answer, when_answered
 from crabka.embedded.edge.error_responses import error_response
 from crabka.embedded.edge.fault import Delay, Drop, Fail, Throttle
 from crabka.embedded.edge.metadata_errors import failed_metadata, is_metadata_of
@@ -17,15 +16,16 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.apis import encode_request, read_request
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import pack_request
+from crabka.serving.changed_answers import held_back, pack_answer, read_answer, when_answered
 
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from crabka.serving.changed_answers import Answer
     from crabka.embedded.edge.fault import Fault
     from crabka.embedded.edge.faults import Faults
     from crabka.net.connection import ConnectionInfo, Dispatch, Response
     from crabka.protocol.headers import RequestHeader
+    from crabka.serving.changed_answers import Answer
 
 _LENGTH_BYTES = 4
 _FIRST_FETCH_WITH_SESSIONS = 7
