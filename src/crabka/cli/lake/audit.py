@@ -8,13 +8,13 @@ from typing import Annotated
 
 import typer
 
-from crabka.cli.lake.options import Master, RequiredTier
+from crabka.cli.lake.options import Master, TierUrl
 from crabka.cli.options import AsJson, CommandConfig
 from crabka.cli.program import as_typed
-from crabka.cli.session import cluster_settings
+from crabka.cli.session import cluster_settings, with_admin
 from crabka.cli.tier.commands import DEFAULT_GRACE, Grace
 from crabka.cli.tier.output import print_result
-from crabka.errors import CrabkaError
+from crabka.errors import ConfigError, CrabkaError
 
 COULD_NOT_CHECK = 2
 
@@ -24,10 +24,15 @@ def audit(
         list[str] | None, typer.Argument(metavar="[TOPIC]...", help="Topics; all if none is named.", show_default=False)
     ] = None,
     *,
-    tier: RequiredTier,
+    tier: TierUrl = None,
     bootstrap: Annotated[
         str | None,
-        typer.Option("--bootstrap", "-b", help="Use the metadata of this cluster; without it the objects alone."),
+        typer.Option(
+            "--bootstrap",
+            "-b",
+            help="Use the metadata of this cluster, and the tier that it publishes; without it the objects alone.",
+            show_default=False,
+        ),
     ] = None,
     command_config: CommandConfig = None,
     grace: Grace = DEFAULT_GRACE,
@@ -42,7 +47,7 @@ def audit(
 
     try:
         options = AuditOptions(
-            tier_uri=tier if "://" in tier else str(Path(tier).resolve()),
+            tier_uri=_address(tier, bootstrap, command_config),
             bootstrap=bootstrap,
             cluster_settings=cluster_settings(command_config),
             topics=tuple(topics or ()),
@@ -55,3 +60,14 @@ def audit(
         raise typer.Exit(COULD_NOT_CHECK) from error
     print_result(result, as_json=as_json)
     raise typer.Exit(result.exit_code)
+
+
+def _address(tier: str | None, bootstrap: str | None, command_config: str | None) -> str:
+    """Return the address of the tier that is named, or published by the cluster. Raises ConfigError."""
+    from crabka.cli.tier.storage import published_tier
+
+    if tier is not None:
+        return tier if "://" in tier else str(Path(tier).resolve())
+    if bootstrap is None:
+        raise ConfigError("name the tier by --tier URL, or the cluster that has it by --bootstrap HOST:PORT")
+    return with_admin(bootstrap, published_tier, command_config=command_config)

@@ -217,7 +217,7 @@ def _check(
     """Check, print, and exit with the code of the result."""
     # Storages and bars are slow to import; other commands need neither.
     from crabka.cli.tier.progress import TierProgress
-    from crabka.cli.tier.storage import explain_missing_storage, open_storage
+    from crabka.cli.tier.storage import open_published_storage, open_storage
     from crabka.remote_topic.tier_check import CheckOptions, TierCheck, check_on_threads
 
     options = CheckOptions(grace_ms=grace_ms, delete_orphans=delete_orphans)
@@ -227,8 +227,9 @@ def _check(
         with TierProgress() as progress:
 
             async def use(cluster: Cluster) -> CheckResult:
+                nonlocal storage
                 if storage is None:
-                    raise await explain_missing_storage(Admin(cluster))
+                    storage = await open_published_storage(Admin(cluster))
                 contents = check_on_threads(storage, threads) if read_contents else None
                 return await TierCheck(TierView(cluster, topics or ()), storage, options, contents).run(progress)
 

@@ -1,6 +1,6 @@
-"""The tier of a command: an address, or the server.properties of a broker.
+"""The tier of a command: an address, the server.properties of a broker, or what the brokers publish.
 
-Brokers do not publish it: their storage settings are `rsm.config.*`, which DescribeConfigs keeps secret.
+Crabka publishes where its storage is, but for secrets; Apache Kafka hides the settings of storages.
 """
 
 from __future__ import annotations
@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING
 from crabka.clients.admin.admin_types import ConfigOwner, ResourceType
 from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError
-from crabka.remote.backends.url import CLASS_NAME, storage_settings_of_url
+from crabka.remote.backends.url import CLASS_NAME, storage_settings_of_url, url_of_storage_settings
 from crabka.remote.opening import DEFAULT_PREFIX, PREFIX_KEY, open_storage_of
 
 if TYPE_CHECKING:
@@ -28,17 +28,32 @@ def open_storage(tier: str | None, config_file: str | None) -> RemoteStorageMana
     return None if config_file is None else open_storage_of(_settings_in(config_file))
 
 
-async def explain_missing_storage(admin: Admin) -> ConfigError:
-    """Return the error for a command without a storage: it says which option to pass."""
+async def published_tier(admin: Admin) -> str:
+    """Return the address of the tier that the brokers use. Raises ConfigError, which says which option to pass."""
     cluster = await admin.cluster.describe()
     owner = ConfigOwner(ResourceType.BROKER, str(cluster.brokers[0].node_id))
-    found = (await admin.describe_configs(owner, [CLASS_NAME])).get(CLASS_NAME)
-    if found is None or found.value is None:
-        return ConfigError("the brokers have no remote storage; to check a tier anyway, pass --tier URL")
-    return ConfigError(
-        f"the brokers use the storage {found.value}, but do not publish its address: "
-        "pass --tier URL (file:///directory, s3://bucket/prefix) or --config server.properties"
-    )
+    configs = {name: each.value for name, each in (await admin.describe_configs(owner)).items()}
+    kind = configs.get(CLASS_NAME)
+    if kind is None:
+        raise ConfigError("the brokers have no remote storage; to check a tier anyway, pass --tier URL")
+    address = url_of_storage_settings(configs)
+    if address is None:
+        raise ConfigError(
+            f"the brokers use the storage {kind}, but do not publish its address: "
+            "pass --tier URL (file:///directory, s3://bucket/prefix) or --config server.properties"
+        )
+    return address
+
+
+async def open_published_storage(admin: Admin) -> RemoteStorageManager:
+    """Open the storage that the brokers use. Raises ConfigError."""
+    address = await published_tier(admin)
+    try:
+        return open_storage_of(storage_settings_of_url(address))
+    except ConfigError as error:
+        raise ConfigError(
+            f"the brokers use the tier {address}, which does not open here: {error}; pass --tier URL"
+        ) from error
 
 
 def _settings_in(path: str) -> dict[str, str]:

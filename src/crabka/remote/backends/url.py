@@ -6,9 +6,11 @@ environment or from a properties file.
 
 from __future__ import annotations
 
-from collections.abc import Iterable
-from urllib.parse import SplitResult, parse_qsl, unquote, urlsplit
+from collections.abc import Iterable, Mapping
+from typing import Final
+from urllib.parse import SplitResult, parse_qsl, quote, unquote, urlencode, urlsplit
 
+from crabka.config.java_classes import LOCAL_TIERED_STORAGE
 from crabka.config.keys import REQUIRED, ConfigKey
 from crabka.errors import ConfigError
 from crabka.remote.backends.azure import AZURE_KEYS
@@ -18,6 +20,8 @@ from crabka.remote.backends.s3 import S3_KEYS
 
 CLASS_NAME = "remote.log.storage.manager.class.name"
 SETTING_PREFIX = "rsm.config."
+_DIRECTORY_KINDS: Final = ("local", "file", LOCAL_TIERED_STORAGE)
+_PASSED_ON: Final[tuple[str, ...]] = ("endpoint", "region", "allow.http", "virtual.hosted.style")
 
 
 def storage_settings_of_url(url: str) -> dict[str, str]:
@@ -45,6 +49,28 @@ def storage_settings_of_url(url: str) -> dict[str, str]:
             named = {"account": parts.netloc, "container": container, "prefix": prefix}
             return _settings("azure", AZURE_KEYS, named, given)
     raise ConfigError(f"{_shown(parts)} is no storage: use file:///directory, s3://bucket/prefix, gs:// or az://")
+
+
+def url_of_storage_settings(configs: Mapping[str, str | None]) -> str | None:
+    """Return the address of the storage in the settings that a broker publishes; None if they are not sufficient."""
+    kind = configs.get(CLASS_NAME)
+    found = {
+        name.removeprefix(SETTING_PREFIX): value
+        for name, value in configs.items()
+        if name.startswith(SETTING_PREFIX) and value
+    }
+    if kind in _DIRECTORY_KINDS and "dir" in found:
+        return f"file://{quote(found['dir'])}"
+    query = urlencode({name: found[name] for name in _PASSED_ON if name in found})
+    path = "/".join(part for part in (found.get("prefix", "").strip("/"),) if part)
+    match kind:
+        case "s3" | "gcs" if "bucket" in found:
+            address = f"{'s3' if kind == 's3' else 'gs'}://{found['bucket']}/{quote(path)}"
+        case "azure" if "account" in found and "container" in found:
+            address = f"az://{found['account']}/{found['container']}/{quote(path)}"
+        case _:
+            return None
+    return f"{address.rstrip('/')}?{query}" if query else address.rstrip("/")
 
 
 def _settings(

@@ -9,13 +9,11 @@ from __future__ import annotations
 
 import os
 from collections.abc import Iterable, Iterator, Mapping
-from typing import Final, Protocol
-from urllib.parse import quote, urlencode
+from typing import Protocol
 
-from crabka.config.java_classes import LOCAL_TIERED_STORAGE
 from crabka.errors import ConfigError, OperationError
 from crabka.remote.backends.store_errors import ObjectMissingError
-from crabka.remote.backends.url import CLASS_NAME, SETTING_PREFIX, storage_settings_of_url
+from crabka.remote.backends.url import CLASS_NAME, SETTING_PREFIX, storage_settings_of_url, url_of_storage_settings
 from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
 from crabka.remote.layout import parse_partition_directory
 from crabka.spark.access.broker_session import BrokerSession
@@ -23,8 +21,6 @@ from crabka.spark.errors import TierElsewhereError
 from crabka.vfs import OsFileSystem
 
 _ROOT_NAME = "kafka-tiered-storage"
-_DIRECTORY_KINDS: Final = ("local", "file", LOCAL_TIERED_STORAGE)
-_PASSED_ON: Final[tuple[str, ...]] = ("endpoint", "region", "allow.http", "virtual.hosted.style")
 __all__ = ["DirectoryTierStore", "ListedObject", "ObjectMissingError", "TierStore", "open_tier_store", "present"]
 
 
@@ -231,28 +227,6 @@ def _is_partition(name: str) -> bool:
 def ask_tier_uri(session: BrokerSession) -> str | None:
     """Return the address of the tier; None if the cluster has none or does not publish it."""
     try:
-        return tier_uri_of(session.broker_configs())
+        return url_of_storage_settings(session.broker_configs())
     except OperationError:
         return None  # not every client may see the configs of brokers
-
-
-def tier_uri_of(configs: Mapping[str, str | None]) -> str | None:
-    """Return the address in a broker's settings; None if they are not sufficient."""
-    kind = configs.get(CLASS_NAME)
-    found = {
-        name.removeprefix(SETTING_PREFIX): value
-        for name, value in configs.items()
-        if name.startswith(SETTING_PREFIX) and value
-    }
-    if kind in _DIRECTORY_KINDS and "dir" in found:
-        return f"file://{quote(found['dir'])}"
-    query = urlencode({name: found[name] for name in _PASSED_ON if name in found})
-    path = "/".join(part for part in (found.get("prefix", "").strip("/"),) if part)
-    match kind:
-        case "s3" | "gcs" if "bucket" in found:
-            address = f"{'s3' if kind == 's3' else 'gs'}://{found['bucket']}/{quote(path)}"
-        case "azure" if "account" in found and "container" in found:
-            address = f"az://{found['account']}/{found['container']}/{quote(path)}"
-        case _:
-            return None
-    return f"{address.rstrip('/')}?{query}" if query else address.rstrip("/")

@@ -28,3 +28,10 @@ class _no_session:  # noqa: N801 - stands for a function
 
     def __exit__(self, *_exc: object) -> None:
         pass
+
+
+def test_an_audit_needs_a_tier_or_a_cluster_that_has_one(crabka: RunCommand, broker: str) -> None:
+    unnamed = crabka("audit")
+    assert (unnamed.code, "--tier URL, or the cluster that has it by --bootstrap" in unnamed.err) == (2, True)
+    untiered = crabka("audit", "--bootstrap", broker)
+    assert (untiered.code, "the brokers have no remote storage" in untiered.err) == (2, True)

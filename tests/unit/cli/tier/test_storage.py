@@ -8,7 +8,7 @@ from typing import Any, cast
 
 import pytest
 
-from crabka.cli.tier.storage import explain_missing_storage, open_storage
+from crabka.cli.tier.storage import open_published_storage, open_storage
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ClusterDescription, ConfigOwner, ConfigValue
 from crabka.clients.cluster.metadata import BrokerEndpoint
@@ -55,40 +55,63 @@ def test_two_places_exclude_each_other() -> None:
         open_storage("file:///tier", "server.properties")
 
 
-class SecretiveAdmin:
-    """Returns the class of the storage, or that there is none."""
+class PublishingAdmin:
+    """A broker with these settings."""
 
-    def __init__(self, class_name: str | None) -> None:
-        self._class_name = class_name
+    def __init__(self, **configs: str | None) -> None:
+        self._configs = {name.replace("_", "."): value for name, value in configs.items()}
         self.cluster = self
 
     async def describe(self) -> ClusterDescription:
         return ClusterDescription("cluster", 1, (BrokerEndpoint(7, "broker", 9092, None),))
 
-    async def describe_configs(self, owner: ConfigOwner, names: list[str]) -> dict[str, ConfigValue]:
-        assert (owner.name, names) == ("7", [CLASS_NAME])
-        value = ConfigValue(
-            CLASS_NAME,
-            self._class_name,
-            source=4,
-            is_read_only=True,
-            is_sensitive=False,
-            type=2,
-            documentation=None,
-            synonyms=(),
-        )
-        return {CLASS_NAME: value}
+    async def describe_configs(self, owner: ConfigOwner) -> dict[str, ConfigValue]:
+        assert owner.name == "7"
+        return {
+            name: ConfigValue(
+                name,
+                value,
+                source=4,
+                is_read_only=True,
+                is_sensitive=value is None,
+                type=2,
+                documentation=None,
+                synonyms=(),
+            )
+            for name, value in self._configs.items()
+        }
+
+
+def publishing(class_name: str | None, **configs: str | None) -> Admin:
+    named = {"remote_log_storage_manager_class_name": class_name}
+    return cast("Admin", cast("Any", PublishingAdmin(**named, **configs)))
 
 
 @pytest.mark.parametrize(
-    ("class_name", "words"),
+    ("class_name", "configs", "words"),
     [
-        ("org.example.Storage", "use the storage org.example.Storage, but do not publish its address"),
-        (None, "have no remote storage"),
+        ("org.example.Storage", {}, "use the storage org.example.Storage, but do not publish its address"),
+        # Apache Kafka hides the settings of its storages.
+        ("local", {"rsm_config_dir": None}, "use the storage local, but do not publish its address"),
+        (None, {}, "have no remote storage"),
+        ("local", {"rsm_config_dir": "/not/here"}, "the tier file:///not/here, which does not open here: /not/here is"),
     ],
 )
-def test_without_a_tier_the_error_names_the_option(class_name: str | None, words: str) -> None:
-    admin = cast("Admin", cast("Any", SecretiveAdmin(class_name)))
-    error = asyncio.run(explain_missing_storage(admin))
-    assert words in str(error)
-    assert "--tier URL" in str(error)
+def test_without_a_tier_the_error_names_the_option(
+    class_name: str | None, configs: dict[str, str | None], words: str
+) -> None:
+    with pytest.raises(ConfigError) as raised:
+        asyncio.run(open_published_storage(publishing(class_name, **configs)))
+    assert words in str(raised.value)
+    assert "--tier URL" in str(raised.value)
+
+
+def test_the_tier_that_a_broker_publishes_is_opened(tmp_path: Path) -> None:
+    (tmp_path / ROOT_NAME).mkdir()
+    storage = asyncio.run(open_published_storage(publishing("local", rsm_config_dir=str(tmp_path))))
+    assert isinstance(storage, LocalTieredStorage)
+
+
+def test_a_broker_cannot_name_code_for_a_command_to_load() -> None:
+    with pytest.raises(ConfigError, match="do not publish its address"):
+        asyncio.run(open_published_storage(publishing("tests.evil:Storage", rsm_config_dir="/")))

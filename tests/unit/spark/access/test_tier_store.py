@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from crabka.errors import ConfigError
-from crabka.remote.backends.url import storage_settings_of_url
+from crabka.remote.backends.url import storage_settings_of_url, url_of_storage_settings
 from crabka.remote.errors import RemoteBackendError, TruncatedObjectError
-from crabka.spark.access.tier_store import ObjectMissingError, open_tier_store, present, tier_uri_of
+from crabka.spark.access.tier_store import ObjectMissingError, open_tier_store, present
 from tests.support.tiers.planted import two_segments
 from tests.support.tiers.stores import write_tier
 
@@ -113,7 +113,7 @@ def test_sizes_are_asked_for_when_they_are_needed(tmp_path: Path) -> None:
 )
 def test_settings_of_a_broker_are_the_address_again(uri: str) -> None:
     settings: dict[str, str | None] = dict(storage_settings_of_url(uri))
-    found = tier_uri_of(settings)
+    found = url_of_storage_settings(settings)
     assert found is not None
     assert storage_settings_of_url(found) == settings
 
@@ -128,10 +128,10 @@ def test_settings_of_a_broker_are_the_address_again(uri: str) -> None:
     ],
 )
 def test_what_is_hidden_or_foreign_is_no_address(configs: dict[str, str | None]) -> None:
-    assert tier_uri_of(configs) is None
+    assert url_of_storage_settings(configs) is None
 
 
 def test_kafkas_class_of_a_directory_is_known() -> None:
     name = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
     configs: dict[str, str | None] = {"remote.log.storage.manager.class.name": name, "rsm.config.dir": "/cold"}
-    assert tier_uri_of(configs) == "file:///cold"
+    assert url_of_storage_settings(configs) == "file:///cold"
