@@ -6,6 +6,8 @@ from collections.abc import Awaitable, Callable, Mapping
 from typing import TypeVar
 
 from crabka.cli.node.serve import read_properties
+from crabka.cli.silence import explaining_silence
+from crabka.cli.timeouts import answer_timeout_ms
 from crabka.clients.admin.admin import Admin
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings
 from crabka.clients.cluster.connection import ConnectionSettings
@@ -16,6 +18,7 @@ from crabka.runtime import real_runtime, run
 T = TypeVar("T")
 
 CLIENT_ID = "crabka-cli"
+CONNECT_TIMEOUT_MS = 10_000
 METADATA_TIMEOUT_MS = 10_000
 
 
@@ -35,7 +38,10 @@ def with_cluster(
     async def session() -> T:
         runtime = real_runtime()
         try:
-            async with Cluster(runtime, bootstrap, settings, source) as cluster:
+            async with (
+                Cluster(runtime, bootstrap, settings, source) as cluster,
+                explaining_silence(runtime, bootstrap, settings, source),
+            ):
                 return await use(cluster)
         finally:
             runtime.threads.close()
@@ -59,7 +65,11 @@ def with_admin(
 def cluster_settings(command_config: str | None) -> ClusterSettings:
     """Return the settings of connections from a file of client properties. Raises ConfigError."""
     properties: Mapping[str, str] = read_properties(command_config) if command_config else {}
+    timeout_ms = answer_timeout_ms()
     connection = ConnectionSettings(
-        client_id=properties.get("client.id", CLIENT_ID), security=ClientSecurity.from_properties(properties)
+        client_id=properties.get("client.id", CLIENT_ID),
+        connect_timeout_ms=min(CONNECT_TIMEOUT_MS, timeout_ms),
+        request_timeout_ms=timeout_ms,
+        security=ClientSecurity.from_properties(properties),
     )
-    return ClusterSettings(connection, metadata_timeout_ms=METADATA_TIMEOUT_MS)
+    return ClusterSettings(connection, metadata_timeout_ms=min(METADATA_TIMEOUT_MS, timeout_ms))

@@ -11,6 +11,7 @@ import typer
 from crabka.cli.examples import EXAMPLES, examples_text
 from crabka.cli.node.serve import serve_parser
 from crabka.cli.node.up import up_parser
+from crabka.cli.timeouts import add_timeout
 
 if TYPE_CHECKING:
     # Typer carries its own click.
@@ -25,7 +26,7 @@ _VALUES: Final = {int: "N", float: "X", str: "TEXT"}
 
 def build_tree(app: typer.Typer) -> Command:
     """Return the click command of an application."""
-    root: Command = typer.main.get_command(app)
+    root: Command = add_timeout(typer.main.get_command(app))
     # `crabka completion` takes their place.
     root.params = [each for each in root.params if each.name not in _COMPLETION_OPTIONS]
     for name, parser in (("up", up_parser()), ("serve", serve_parser())):

@@ -111,7 +111,7 @@ async def broker_rows(admin: Admin) -> list[Row]:
 async def _quorum(admin: Admin) -> DescribedQuorum | None:
     try:
         return await admin.cluster.describe_quorum()
-    except (VersionMismatchError, OperationError):
+    except (VersionMismatchError, ClientNetworkError, OperationError):
         # Without a quorum, or between two of its leaders, the brokers can still be listed.
         return None
 

@@ -22,6 +22,7 @@ from crabka.cli.options import (
 )
 from crabka.cli.output import Row, bytes_as_json, print_done, print_plan_note, print_rows
 from crabka.cli.session import with_admin, with_cluster
+from crabka.cli.timeouts import answer_timeout_ms
 from crabka.cli.topics.offsets import expand, parse_time
 from crabka.clients.admin.admin import Admin
 from crabka.clients.cluster.cluster import Cluster
@@ -73,7 +74,14 @@ def produce(
         # A producer waits for a topic; the command reports one that does not exist.
         await Admin(cluster).describe_topics([topic])
         deliveries: list[asyncio.Future[RecordMetadata]] = []
-        async with Producer(cluster, ProducerSettings(codec=CODECS[codec])) as producer:
+        timeout_ms = answer_timeout_ms()
+        settings = ProducerSettings(
+            codec=CODECS[codec],
+            request_timeout_ms=timeout_ms,
+            delivery_timeout_ms=timeout_ms,
+            max_block_ms=timeout_ms,
+        )
+        async with Producer(cluster, settings) as producer:
             for line in lines:
                 own_key, value = _split(line, key, key_separator)
                 deliveries.append(await producer.send(topic, value, own_key, partition=partition, headers=headers))

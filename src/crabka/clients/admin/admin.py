@@ -42,8 +42,11 @@ from crabka.protocol.error_codes import ErrorCode
 class Admin:
     """Administrative calls over the connections of a cluster, which the caller closes."""
 
-    def __init__(self, cluster: Cluster, timeout_ms: int = 30_000) -> None:
-        requests = AdminRequests(cluster, timeout_ms)
+    def __init__(self, cluster: Cluster, timeout_ms: int | None = None) -> None:
+        """Without a time limit it is the one of the cluster's requests."""
+        requests = AdminRequests(
+            cluster, cluster.settings.connection.request_timeout_ms if timeout_ms is None else timeout_ms
+        )
         self._ask = requests.ask
         self._cluster = requests.cluster
         self._timeout_ms = requests.timeout_ms

@@ -52,6 +52,7 @@ from crabka.quorum.raft.applier import MetadataApplier
 from crabka.quorum.raft.leadership import RaftLeadership
 from crabka.quorum.raft.log import RaftLog
 from crabka.quorum.raft.options import QuorumOptions
+from crabka.quorum.raft.role_log import RoleLog
 from crabka.quorum.raft.sender import PlaintextDialer, RaftSender
 from crabka.quorum.raft.state_file import ElectionFile
 from crabka.quorum.raft.watch import QuorumWatch
@@ -123,6 +124,7 @@ class RaftDriver:
         self._flushed_to = self._log.end_offset
         self._log_generation = 0
         self._looking_for: int | None = None
+        self._role_log = RoleLog(logger, runtime.clock)
         self.closing = False
         self.failure: CrabkaError | None = None
         self.task: asyncio.Task[None] | None = None
@@ -371,10 +373,7 @@ class RaftDriver:
             token.set_result(response)
 
     def _on_role(self, change: RoleChanged) -> None:
-        election = change.election
-        logger.info(
-            "%s in epoch %d, leader %s: %s", change.after.value, election.epoch, election.leader_id, change.reason
-        )
+        self._role_log.note(change)
         if change.before is RoleName.LEADER:
             self.leading.end()
 
