@@ -13,7 +13,7 @@ CODE := src tests tools $(wildcard bench)
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier bench-moves bench-spark bench-partitions sim docs lock clean
+.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier bench-moves bench-testkit bench-spark bench-partitions sim docs lock clean
 
 help: ## Print this help
 	@echo "Crabka: a Kafka-compatible broker in Python. Start with 'make run'."
@@ -88,6 +88,11 @@ bench-moves: $(STAMP) ## The same for moves between log dirs, with `cp` beside t
 	@$(BIN)/python tools/check_machine.py java
 	$(BIN)/python -m compileall -q src
 	$(BIN)/python -m bench.moves $(ARGS)
+
+bench-testkit: $(STAMP) ## The same for suites of small tests: a broker per run, per file, per test
+	@$(BIN)/python tools/check_machine.py java
+	$(BIN)/python -m compileall -q src
+	$(BIN)/python -m bench.testkit $(ARGS)
 
 bench-spark: $(STAMP) ## Crabka's Spark source on a tier beside Spark's own Kafka source
 	@$(BIN)/python tools/check_machine.py java

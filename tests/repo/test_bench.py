@@ -31,6 +31,7 @@ from bench.spark_place import SparkPlace, value_of
 from bench.spark_rows import SPARK_ROWS
 from bench.stats import judge, medians, percentile
 from bench.suite import Suite, run_suite
+from bench.testkit.suites import SCOPES, TESTKIT_EXPERIMENTS, TESTKIT_ROWS, TestkitWork, run_tests, write_suite
 from bench.tier import TIER
 from bench.tier_copies import measured, peak_growth, upload_to_directory
 from bench.tier_experiments import TIER_EXPERIMENTS, draw_latency
@@ -187,6 +188,17 @@ def test_every_experiment_on_moves_fills_rows() -> None:
     assert tuple(MOVE_EXPERIMENTS) == tuple(dict.fromkeys(row.experiment for row in MOVE_ROWS))
     assert selected_experiments(["lookup", "copy_s3_memory"], TIER_ROWS) == ["copy_s3", "metadata"]
     assert selected_experiments(["copy", "latency"], TIER_ROWS) == ["copy_s3", "copy_file", "latency"]
+
+
+def test_suites_of_small_tests_run_with_a_broker_per_file(tmp_path: Path) -> None:
+    work = TestkitWork(tests=2, files=2)
+    write_suite(tmp_path, "crabka", "module", work)
+    assert sorted(path.name for path in tmp_path.iterdir()) == ["conftest.py", "test_0.py", "test_1.py"]
+    assert all(value > 0 for value in run_tests(tmp_path))
+    assert {f"{what}_{scope}" for what in ("suite", "cpu") for scope in SCOPES["crabka"]} == {
+        row.key for row in TESTKIT_ROWS
+    }
+    assert {row.experiment for row in TESTKIT_ROWS} == set(TESTKIT_EXPERIMENTS)
 
 
 @pytest.mark.parametrize(

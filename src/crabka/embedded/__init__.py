@@ -17,8 +17,9 @@ if TYPE_CHECKING:
     from crabka.embedded.edge.journal import Journal, JournalEntry
     from crabka.embedded.row import Row
     from crabka.embedded.settings import Settings
+    from crabka.embedded.topics import TopicFactory
 
-__all__ = ["Broker", "Cluster", "ClusterNode", "Fault", "Journal", "JournalEntry", "Row", "Settings"]
+__all__ = ["Broker", "Cluster", "ClusterNode", "Fault", "Journal", "JournalEntry", "Row", "Settings", "TopicFactory"]
 
 __getattr__ = lazy_exports(
     __name__,
@@ -30,5 +31,6 @@ __getattr__ = lazy_exports(
         "edge.journal": ["Journal", "JournalEntry"],
         "row": ["Row"],
         "settings": ["Settings"],
+        "topics": ["TopicFactory"],
     },
 )

@@ -5,7 +5,6 @@ from __future__ import annotations
 import asyncio
 import os
 import pickle
-import re
 import socket
 from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
@@ -24,16 +23,8 @@ from crabka.embedded.settings import Settings
 from crabka.errors import ConfigError, StorageError
 from crabka.ids import TopicPartition
 
-README = Path(__file__).parents[3] / "README.md"
-
 
 @pytest.mark.allow_leaks("librdkafka keeps threads until it is collected")
-def test_example_of_the_readme_runs() -> None:
-    examples = re.findall(r"```python\n(.*?)```", README.read_text(), re.DOTALL)
-    [example] = [text for text in examples if "crabka.embedded.Broker()" in text]
-    exec(compile(example, "README.md", "exec"), {})  # noqa: S102 - the example is ours
-
-
 def test_port_and_records_stay_over_every_end() -> None:
     with Broker() as broker:
         address, data_dir = broker.bootstrap, broker.data_dir

@@ -7,7 +7,7 @@ from __future__ import annotations
 
 import dataclasses
 import threading
-from collections import deque
+from collections import Counter, deque
 from datetime import UTC, datetime
 from itertools import groupby
 from typing import TYPE_CHECKING, Any, Final
@@ -29,6 +29,8 @@ MAX_BYTES: Final = 16 << 20
 # A larger frame is not kept: its request has no fields, and of its answer only the error codes are kept.
 MAX_FRAME_BYTES: Final = 1 << 20
 _LENGTH_BYTES = 4
+# What a consumer sends in turn as long as nothing happens.
+_BEATS: Final = frozenset(("Fetch", "Heartbeat", "ConsumerGroupHeartbeat"))
 
 
 @dataclasses.dataclass(slots=True, eq=False)
@@ -127,13 +129,18 @@ class Journal:
             self._bytes = 0
 
     def lines(self, last: int = 60) -> list[str]:
-        """Return the last requests as text; equal ones in a row are one line."""
-        texts = [(each.time, str(each)) for each in self.requests()]
+        """Return the last requests as text; equal ones in a row, and a waiting consumer, take one line."""
         folded = []
-        for text, group in groupby(texts, key=lambda pair: pair[1]):
-            times = [time for time, _ in group]
-            count = f" (x{len(times)})" if len(times) > 1 else ""
-            folded.append(f"{times[0]:%H:%M:%S.%f}"[:-3] + f" {text}{count}")
+        for _, group in groupby(self.requests(), key=lambda each: None if _is_beat(each) else str(each)):
+            first_times: dict[str, datetime] = {}
+            counts: Counter[str] = Counter()
+            for each in group:
+                text = str(each)
+                first_times.setdefault(text, each.time)
+                counts[text] += 1
+            for text, count in counts.items():
+                times = f" (x{count})" if count > 1 else ""
+                folded.append(f"{first_times[text]:%H:%M:%S.%f}"[:-3] + f" {text}{times}")
         return folded[-last:]
 
     def __str__(self) -> str:
@@ -177,3 +184,7 @@ class Journal:
             oldest = self._entries.popleft()
             oldest.is_kept = False
             self._bytes -= oldest.kept_bytes
+
+
+def _is_beat(entry: JournalEntry) -> bool:
+    return entry.api in _BEATS and entry.fault is None and not entry.errors

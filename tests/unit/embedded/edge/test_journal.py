@@ -90,6 +90,23 @@ def test_equal_lines_in_a_row_are_folded() -> None:
     assert len(journal.lines(last=1)) == 1
 
 
+def test_the_beat_of_a_waiting_consumer_does_not_hide_the_rest() -> None:
+    journal = Journal()
+    record(journal)
+    for _ in range(100):
+        record(journal, ApiKey.FETCH)
+        record(journal, ApiKey.HEARTBEAT)
+    record(journal, ApiKey.HEARTBEAT)
+    failed = record(journal, ApiKey.HEARTBEAT)
+    failed.fault = "REBALANCE_IN_PROGRESS"
+    assert [line.partition(" ")[2] for line in journal.lines()] == [
+        "Produce v0 of c to node 1: no answer",
+        "Fetch v0 of c to node 1: no answer (x100)",
+        "Heartbeat v0 of c to node 1: no answer (x101)",
+        "Heartbeat v0 of c to node 1: no answer [fault: REBALANCE_IN_PROGRESS]",
+    ]
+
+
 def test_requests_without_a_journal_are_not_silently_empty() -> None:
     with pytest.raises(RuntimeError, match="journal=True"):
         Edge().requests()

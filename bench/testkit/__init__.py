@@ -1,0 +1,1 @@
+"""`python -m bench.testkit`: suites of small tests beside Apache Kafka's broker, as testcontainers would start it."""
