@@ -13,6 +13,7 @@ from pathlib import Path
 
 import pytest
 
+from crabka.embedded.temporary_dir import PREFIX
 from tests.support import leaks
 from tests.support.leaks import describe_leaks, take_snapshot, watch_pending_tasks
 
@@ -124,3 +125,15 @@ def test_a_task_that_ends_is_not_reported() -> None:
     with watch_pending_tasks() as pending:
         asyncio.run(finish_a_task())
     assert pending == []
+
+
+@pytest.mark.skipif(not os.path.isdir(leaks.FD_DIRECTORY), reason="descriptors are listed on Linux only")
+def test_files_of_a_broker_that_ran_before_are_not_left_behind(tmp_path: Path) -> None:
+    older, newer = tmp_path / f"{PREFIX}older", tmp_path / f"{PREFIX}newer"
+    for each in (older, newer):
+        each.mkdir()
+    with (older / ".lock").open("w"):
+        before = take_snapshot()
+        with (older / "checkpoint.tmp").open("w"), (newer / "log").open("w"):
+            [line] = describe_leaks(before)
+            assert line.endswith(f"{PREFIX}newer/log")
