@@ -21,10 +21,11 @@ from crabka.embedded.edge.edge import Edge
 from crabka.embedded.nodes.one_node import one_node_config
 from crabka.embedded.nodes.process_node import ProcessNode
 from crabka.embedded.nodes.thread_node import ThreadNode
-from crabka.embedded.port_reservation import PortReservation
+from crabka.embedded.port_reservation import PortReservation, check_port
 from crabka.embedded.settings import NO_SETTINGS, Settings, settings_text, tier_settings
 from crabka.embedded.temporary_dir import TemporaryDir
 from crabka.embedded.under_test import UnderTest
+from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
     from collections.abc import Callable
@@ -70,6 +71,7 @@ class Broker(UnderTest):
         # One change of its life at a time; tests stop brokers from threads of their own.
         self._changing = threading.RLock()
         # Bad settings are refused here and not at the start.
+        check_port(port)
         one_node_config(self._given_dir or "unused", host, port, self._settings)
 
     # --- life
@@ -106,6 +108,9 @@ class Broker(UnderTest):
             self._reported = None
             try:
                 self._node = self._new_node().start()
+            except OSError as error:
+                self._let_go()
+                raise ConfigError(f"the broker cannot use its directory: {error}") from error
             except BaseException:
                 self._let_go()
                 raise

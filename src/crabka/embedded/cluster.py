@@ -16,7 +16,7 @@ import os
 import threading
 from collections.abc import Iterator
 from concurrent.futures import ThreadPoolExecutor
-from typing import TYPE_CHECKING, Final, NoReturn, Self
+from typing import TYPE_CHECKING, Any, Final, NoReturn, Self
 
 from crabka.config.presets import NodePorts
 from crabka.embedded.client import KitClient
@@ -55,8 +55,7 @@ class Cluster(UnderTest):
         `settings` are Kafka's, as text or as Python's values, for all nodes. `tier` receives segments of topics with
         remote.storage.enable. Without `journal` requests are not recorded. The data lies in a temporary directory.
         """
-        if not 1 <= nodes <= MOST_NODES:
-            raise ValueError(f"a cluster has 1 to {MOST_NODES} nodes, not {nodes}")
+        _check_count(nodes)
         self._count = nodes
         self._settings = ({} if tier is None else tier_settings(tier, nodes)) | settings_text(settings)
         self._faults_and_journal = Edge(journal=journal)
@@ -356,3 +355,8 @@ class Cluster(UnderTest):
         if self._temporary_dir is not None:
             self._temporary_dir.remove()
             self._temporary_dir = None
+
+
+def _check_count(nodes: Any) -> None:
+    if not isinstance(nodes, int) or isinstance(nodes, bool) or not 1 <= nodes <= MOST_NODES:
+        raise ValueError(f"a cluster has 1 to {MOST_NODES} nodes, not {nodes!r}")

@@ -9,10 +9,11 @@ from __future__ import annotations
 
 import socket
 import sys
-from typing import Final
+from typing import Any, Final
 
 from crabka.errors import ConfigError
 
+_MAX_PORT: Final = 65_535
 _CAN_SHARE: Final = sys.platform == "linux"
 
 
@@ -21,6 +22,7 @@ class PortReservation:
 
     def __init__(self, host: str, port: int = 0) -> None:
         """Reserve a port, 0 for any that is free. Raises ConfigError."""
+        check_port(port)
         family = socket.AF_INET6 if ":" in host else socket.AF_INET
         reserved = socket.socket(family, socket.SOCK_STREAM)
         try:
@@ -28,7 +30,8 @@ class PortReservation:
             reserved.bind((host, port))
         except OSError as error:
             reserved.close()
-            raise ConfigError(f"port {port} of {host} cannot be used: {error.strerror}") from error
+            what = f"port {port} of {host}" if port else f"the address {host}"
+            raise ConfigError(f"{what} cannot be used: {error.strerror}") from error
         self.port = int(reserved.getsockname()[1])
         self._socket = reserved
         if not _CAN_SHARE:
@@ -37,3 +40,9 @@ class PortReservation:
     def release(self) -> None:
         """Give the port back. Releasing it twice is allowed."""
         self._socket.close()
+
+
+def check_port(port: Any) -> None:
+    """Raise ConfigError unless a port may be listened on."""
+    if not isinstance(port, int) or not 0 <= port <= _MAX_PORT:
+        raise ConfigError(f"a port is a number from 0 to {_MAX_PORT}, not {port!r}")

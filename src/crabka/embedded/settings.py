@@ -5,6 +5,7 @@ A node that an operator starts only warns of unknown names, as Kafka does. In a 
 
 from __future__ import annotations
 
+import math
 import os
 from collections.abc import Mapping
 from pathlib import Path
@@ -29,7 +30,11 @@ def settings_text(settings: Settings) -> dict[str, str]:
     """Return the settings as Kafka's properties. Raises ConfigError for a name or a value that is no text or number."""
     if not isinstance(settings, Mapping):
         raise ConfigError(f"settings are a mapping of Kafka's names to values, not {_kind(settings)}")
-    return {_checked_name(name): _text(name, value) for name, value in settings.items()}
+    texts = {_checked_name(name): _text(name, value) for name, value in settings.items()}
+    for name, text in texts.items():
+        if "\0" in text:
+            raise ConfigError(f"{name}: a value has no null bytes")
+    return texts
 
 
 def refuse_quorum(settings: Mapping[str, str], instead: str) -> None:
@@ -53,6 +58,8 @@ def check_settings(properties: Mapping[str, str], given: Mapping[str, str]) -> S
 
 
 def _checked_name(name: Any) -> str:
+    if name == "":
+        raise ConfigError("the name of a setting is empty")
     if not isinstance(name, str):
         raise ConfigError(f"the name of a setting is a string, not {_kind(name)} ({name!r})")
     return name
@@ -60,6 +67,8 @@ def _checked_name(name: Any) -> str:
 
 def _text(name: str, value: Any) -> str:
     match value:
+        case float() if not math.isfinite(value):
+            raise ConfigError(f"{name}: {value} is no value of a setting")
         case bool() | int() | float() | str():
             return to_text(value)
         case os.PathLike() if isinstance(text := os.fspath(value), str):

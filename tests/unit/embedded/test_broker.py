@@ -51,6 +51,14 @@ def test_two_brokers_cannot_have_one_directory(tmp_path: Path) -> None:
         Broker(data_dir=tmp_path).start()
 
 
+def test_a_directory_that_cannot_be_used_is_one_clear_error(tmp_path: Path) -> None:
+    (tmp_path / "file").touch()
+    with pytest.raises(ConfigError, match=r"the broker cannot use its directory: .*File exists"):
+        Broker(data_dir=tmp_path / "file").start()
+    with pytest.raises(ConfigError, match="a port is a number"):
+        Broker(port=-1)
+
+
 def test_a_port_in_use_is_one_clear_error() -> None:
     with socket.create_server(("127.0.0.1", 0)) as taken:
         port = taken.getsockname()[1]

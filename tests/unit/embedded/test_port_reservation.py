@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import socket
+from typing import Any
 
 import pytest
 
@@ -31,3 +32,11 @@ def test_a_port_on_which_another_listens_is_refused() -> None:
         port = server.getsockname()[1]
         with pytest.raises(ConfigError, match=f"port {port} of 127.0.0.1 cannot be used"):
             PortReservation("127.0.0.1", port)
+    with pytest.raises(ConfigError, match=r"the address no.such.host.invalid cannot be used"):
+        PortReservation("no.such.host.invalid")
+
+
+@pytest.mark.parametrize("port", [-1, 65_536, "9092", None])
+def test_what_is_no_port_is_refused(port: Any) -> None:
+    with pytest.raises(ConfigError, match="a port is a number from 0 to 65535, not"):
+        PortReservation("127.0.0.1", port)

@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import math
 from pathlib import Path
 from typing import Any
 
@@ -24,6 +25,9 @@ def test_values_are_written_as_kafka_writes_them() -> None:
         ({"num.partitions": None}, r"^num\.partitions: None is no value: leave the setting out to have its default$"),
         ({"log.dirs": ["a", "b"]}, r"^log\.dirs: give a list as text with commas, such as 'a,b'$"),
         ({"log.dirs": b"a"}, r"^log\.dirs: a value is a bool, a number, a string or a path, not a bytes$"),
+        ({"log.cleaner.min.cleanable.ratio": math.nan}, r"^log\.cleaner.*: nan is no value of a setting$"),
+        ({"log.dirs": "/a\0b"}, r"^log\.dirs: a value has no null bytes$"),
+        ({"": 1}, r"^the name of a setting is empty$"),
         ({7: "x"}, r"^the name of a setting is a string, not a int \(7\)$"),
         ([("a", "b")], r"^settings are a mapping of Kafka's names to values, not a list$"),
     ],

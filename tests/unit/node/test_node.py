@@ -154,7 +154,7 @@ def test_the_dirs_are_locked_until_the_quorum_is_left(node: SimNode, monkeypatch
 
     monkeypatch.setattr(RaftQuorum, "close", watched)
     node.stop()
-    assert refused == ["log dir /d1 is locked by another process"]
+    assert refused == ["log dir /d1 is locked by another process or node"]
 
 
 def test_a_step_of_the_stop_that_fails_does_not_keep_the_dirs(node: SimNode, monkeypatch: pytest.MonkeyPatch) -> None:

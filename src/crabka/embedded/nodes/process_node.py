@@ -122,6 +122,8 @@ class ProcessNode:
             self._process.send_signal(number)
 
     def _reason(self, process: subprocess.Popen[str]) -> str:
+        if process.returncode < 0:
+            return f"the broker process was ended by {signal.Signals(-process.returncode).name}"
         last_line = ""
         if self._words is not None:
             self._words.seek(0)

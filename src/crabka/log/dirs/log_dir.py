@@ -93,7 +93,7 @@ class LogDir:
         try:
             self._lock = self._fs.lock(f"{self.path}/{naming.LOCK_FILE}")
         except BlockingIOError as error:
-            raise ConfigError(f"log dir {self.path} is locked by another process") from error
+            raise ConfigError(f"log dir {self.path} is locked by another process or node") from error
         self.properties, reason = heal_meta_properties(self._fs, self.path)
         self._note_healed(reason)
 

@@ -31,6 +31,7 @@ def test_a_child_that_ended_by_itself_has_failed(tmp_path: Path) -> None:
     os.kill(node.pid, signal.SIGKILL)
     os.waitid(os.P_PID, node.pid, os.WEXITED | os.WNOWAIT)
     assert node.failure is node.failure is not None
+    assert str(node.failure) == "the broker process was ended by SIGKILL"
     node.stop()
 
 
