@@ -21,6 +21,7 @@ from crabka.embedded.edge.edge import Edge
 from crabka.embedded.nodes.one_node import one_node_config
 from crabka.embedded.nodes.process_node import ProcessNode
 from crabka.embedded.nodes.thread_node import ThreadNode
+from crabka.embedded.nodes.virtual_time import NO_SESSION_END, VirtualTime
 from crabka.embedded.port_reservation import PortReservation, check_port
 from crabka.embedded.settings import NO_SETTINGS, Settings, settings_text, tier_settings
 from crabka.embedded.temporary_dir import TemporaryDir
@@ -48,13 +49,14 @@ class Broker(UnderTest):
         host: str = LOOPBACK,
         port: int = 0,
         journal: bool = True,
+        virtual_time: bool = False,
     ) -> None:
         """Describe the broker; `start` starts it. Raises ConfigError for bad settings.
 
         `settings` are Kafka's, as text or as Python's values. `tier` receives segments of topics with
         remote.storage.enable: a directory or an address such as s3://bucket/prefix. `process` runs it in a child
         process, away from this one's interpreter lock; it has no faults and no journal then. Port 0 picks a free one.
-        Without `journal` requests are not recorded.
+        Without `journal` requests are not recorded. With `virtual_time` the broker's time can be moved by `advance`.
         """
         self._settings = ({} if tier is None else tier_settings(tier)) | settings_text(settings)
         self._given_dir = None if data_dir is None else os.fspath(data_dir)
@@ -62,7 +64,12 @@ class Broker(UnderTest):
         self._host = host
         self._given_port = port
         self._faults_and_journal = None if process else Edge(journal=journal)
-        self._kit_client = KitClient(lambda: self.bootstrap_servers)
+        if virtual_time and process:
+            raise ValueError("the time of a broker in a child process cannot be moved: leave out process=True")
+        self._time = VirtualTime() if virtual_time else None
+        if virtual_time:
+            self._settings = NO_SESSION_END | self._settings
+        self._kit_client = KitClient(lambda: self.bootstrap_servers, None if self._time is None else self._time.now_ms)
         self._temporary_dir: TemporaryDir | None = None
         self._reservation: PortReservation | None = None
         self._node: ThreadNode | ProcessNode | None = None
@@ -146,6 +153,24 @@ class Broker(UnderTest):
         with self._changing:
             self._running().resume()
 
+    def advance(self, seconds: float) -> None:
+        """Move the time of the broker forward: what is due by then happens now, as after a machine has slept.
+
+        So retention, sessions of consumers and timeouts of transactions need no waiting. For clients no time passes:
+        their records are as old as they say, those of `produce` are of the broker's time. Raises RuntimeError without
+        `virtual_time=True`, ValueError.
+        """
+        if self._time is None:
+            raise RuntimeError("the time of this broker cannot be moved: start it with virtual_time=True")
+        if not seconds >= 0:
+            raise ValueError(f"time moves forward by at least 0 seconds, not by {seconds}")
+        with self._changing:
+            self._check()
+            if isinstance(self._node, ThreadNode):
+                self._node.advance(seconds)
+            else:
+                self._time.advance(seconds)
+
     def restore(self) -> None:
         """Start if it does not run, resume, end all faults."""
         with self._changing:
@@ -220,7 +245,7 @@ class Broker(UnderTest):
             temporary = None if self._temporary_dir is None else str(self._temporary_dir.path)
             return ProcessNode(data_dir, self._host, port, self._settings, temporary_dir=temporary)
         config = one_node_config(data_dir, self._host, port, self._settings)
-        return ThreadNode(config, edge=self._faults_and_journal)
+        return ThreadNode(config, edge=self._faults_and_journal, time=self._time)
 
     def _end(self, end_thread: Callable[[ThreadNode], None], end_process: Callable[[ProcessNode], None]) -> None:
         with self._changing:

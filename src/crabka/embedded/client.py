@@ -57,9 +57,13 @@ _PRODUCER: Final = ProducerSettings(
 class KitClient:
     """Blocking calls for tests, from any thread. Connects with the first call and again after `close`."""
 
-    def __init__(self, bootstrap: Callable[[], str]) -> None:
-        """`bootstrap` returns the addresses, and raises if there is nothing to connect to."""
+    def __init__(self, bootstrap: Callable[[], str], now_ms: Callable[[], int] | None = None) -> None:
+        """`bootstrap` returns the addresses, and raises if there is nothing to connect to.
+
+        `now_ms` gives records their timestamps; without it they have the machine's time.
+        """
         self._bootstrap = bootstrap
+        self._now_ms = now_ms
         self._opening = threading.Lock()
         self._session: _Session | None = None
 
@@ -100,6 +104,9 @@ class KitClient:
     def produce(self, topic: str, rows: Iterable[AnyRow], partition: int | None) -> list[RecordMetadata]:
         """Produce records and wait until all replicas in sync have them."""
         ready = as_rows(rows)
+        if self._now_ms is not None:
+            now_ms = self._now_ms()
+            ready = [replace(row, timestamp=now_ms if row.timestamp is None else row.timestamp) for row in ready]
         return self.run(lambda client: client.produce(topic, ready, partition))
 
     def records(self, topic: str, partition: int | None, *, read_committed: bool) -> list[FetchedRecord]:

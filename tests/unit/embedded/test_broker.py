@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import asyncio
+import math
 import os
 import pickle
 import socket
@@ -13,7 +14,9 @@ from pathlib import Path
 import pytest
 
 from crabka.clients.admin.admin_types import ConfigOwner, NewTopic, ResourceType
+from crabka.clients.errors import FatalTransactionError
 from crabka.clients.fetcher.fetcher import FetcherSettings
+from crabka.clients.producer.settings import ProducerSettings
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.clients.sync.fetcher import SyncFetcher
 from crabka.clients.sync.producer import SyncProducer
@@ -108,6 +111,43 @@ def test_a_tier_is_switched_on_and_settings_still_win(tmp_path: Path) -> None:
 def test_bad_settings_are_one_clear_error(settings: Settings, message: str) -> None:
     with pytest.raises(ConfigError, match=message):
         Broker(settings)
+
+
+def test_retention_and_timeouts_need_no_waiting() -> None:
+    with Broker(virtual_time=True) as broker:
+        broker.create_topic("t", settings={"retention.ms": 3_600_000})
+        broker.produce("t", ["old"])
+        broker.advance(7_200)
+        broker.wait_until(lambda: broker.records("t") == [], 60)
+        broker.produce("t", ["new"])
+        broker.stop()
+        broker.advance(60)
+        broker.start()
+        assert [each.value for each in broker.records("t")] == [b"new"]
+
+        settings = ProducerSettings(transactional_id="a", transaction_timeout_ms=60_000)
+        with SyncProducer(broker.bootstrap, settings) as producer:
+            broker.create_topic("txn")
+            producer.init_transactions()
+            producer.begin_transaction()
+            producer.send("txn", b"open").result()
+            broker.produce("txn", ["after"])
+            assert broker.records("txn", read_committed=True) == []
+            broker.advance(120)
+            broker.wait_until(lambda: broker.records("txn", read_committed=True), 60)
+            with pytest.raises(FatalTransactionError):
+                producer.commit_transaction()
+        assert broker.is_running
+
+
+def test_time_that_cannot_be_moved_is_said_to_be() -> None:
+    with pytest.raises(ValueError, match="leave out process=True"):
+        Broker(process=True, virtual_time=True)
+    with pytest.raises(RuntimeError, match="virtual_time=True"):
+        Broker().advance(1)
+    for seconds in (-1, math.nan):
+        with pytest.raises(ValueError, match="moves forward"):
+            Broker(virtual_time=True).advance(seconds)
 
 
 def test_what_a_test_did_is_undone() -> None:

@@ -22,7 +22,18 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
-    from crabka.ports import DirectWriter, DiskUsage, File, FileStat, FileSystem, Listener, Network, Runtime, Threads
+    from crabka.ports import (
+        Clock,
+        DirectWriter,
+        DiskUsage,
+        File,
+        FileStat,
+        FileSystem,
+        Listener,
+        Network,
+        Runtime,
+        Threads,
+    )
 
 # A task that is cancelled may wait once more while it cleans up, for something that does not come any more.
 BURIAL_TURNS: Final = 40
@@ -36,10 +47,11 @@ class Life:
         network: Callable[[Network], Network] | None = None,
         *,
         note_opened: Callable[[asyncio.BaseTransport], None] = lambda _: None,
+        clock: Clock | None = None,
     ) -> None:
         """`network` may put a network of the caller between the node and the machine's.
 
-        `note_opened` is called with every connection that the node opens.
+        `note_opened` is called with every connection that the node opens. Without a clock it has the machine's.
         """
         real = real_runtime()
         self._fs = LifeFileSystem(real.fs)
@@ -55,7 +67,9 @@ class Life:
 
         wrapped: Network = self._network if network is None else network(self._network)
         self._forgetter = Forgetter(self._forget)
-        self.runtime: Runtime = replace(real, fs=self._fs, network=wrapped, make_pool=tracked_pool)
+        self.runtime: Runtime = replace(
+            real, clock=clock or real.clock, fs=self._fs, network=wrapped, make_pool=tracked_pool
+        )
 
     def close(self) -> None:
         """End the threads of a node that has stopped."""

@@ -16,6 +16,7 @@ if TYPE_CHECKING:
 
     from crabka.config.server import ServerConfig
     from crabka.embedded.edge.edge import Edge
+    from crabka.embedded.nodes.virtual_time import VirtualTime
     from crabka.metadata.image import MetadataImage
     from crabka.node.node import Node
     from crabka.ports import Network
@@ -40,13 +41,18 @@ class ThreadNode:
         network: Callable[[Network], Network] | None = None,
         cluster_id: str | None = None,
         voters: Sequence[VoterNode] = (),
+        time: VirtualTime | None = None,
     ) -> None:
-        """`network` puts a network between the node and the machine's; without voters the node is the only one."""
+        """`network` puts a network between the node and the machine's; without voters the node is the only one.
+
+        Without a time of its own it has the machine's.
+        """
         self._config = config
         self._edge = edge
         self._network = network
         self._cluster_id = cluster_id
         self._voters = voters
+        self._time = time
         self._thread = threading.Thread(target=self._main, name=f"crabka-node-{config.node_id}", daemon=True)
         self._started: Future[str] = Future()
         self._failure: BaseException | None = None
@@ -139,6 +145,20 @@ class ThreadNode:
             while self._thread.is_alive() and not held.wait(0.1):
                 pass
 
+    def advance(self, seconds: float) -> None:
+        """Move the node's own time forward."""
+        time = self._time
+        assert time is not None  # noqa: S101 - the caller gave it
+        done = threading.Event()
+
+        def move() -> None:
+            time.advance(seconds)
+            done.set()
+
+        if self._call(move):
+            while self._thread.is_alive() and not done.wait(0.1):
+                pass
+
     def resume(self) -> None:
         """Let a paused node go on; it notices that time has passed."""
         released, self._released = self._released, None
@@ -149,7 +169,11 @@ class ThreadNode:
 
     def _main(self) -> None:
         try:
-            run(self._serve())
+            if self._time is None:
+                run(self._serve())
+            else:
+                with asyncio.Runner(loop_factory=self._time.new_loop) as runner:
+                    runner.run(self._serve())
         except BaseException as error:  # noqa: BLE001 - whatever it is belongs to the one who waits
             self._failure = self._failure or error
             if not self._started.done():
@@ -159,7 +183,7 @@ class ThreadNode:
         loop = asyncio.get_running_loop()
         self._stop_asked, self._kill_asked = loop.create_future(), loop.create_future()
         note_opened = (lambda _: None) if self._edge is None else self._edge.own.add
-        life = self._life = Life(self._network, note_opened=note_opened)
+        life = self._life = Life(self._network, note_opened=note_opened, clock=self._time)
         self._loop = loop
         living = asyncio.ensure_future(self._live(life))
         if self._is_killed:
