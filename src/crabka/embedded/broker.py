@@ -13,11 +13,13 @@ from __future__ import annotations
 import asyncio
 import os
 import threading
+import weakref
 from pathlib import Path
 from typing import TYPE_CHECKING, NoReturn, Self
 
 from crabka.embedded.client import KitClient
 from crabka.embedded.edge.edge import Edge
+from crabka.embedded.nodes.forgotten import end_when_forgotten
 from crabka.embedded.nodes.one_node import one_node_config
 from crabka.embedded.nodes.process_node import ProcessNode
 from crabka.embedded.nodes.thread_node import ThreadNode
@@ -69,10 +71,14 @@ class Broker(UnderTest):
         self._time = VirtualTime() if virtual_time else None
         if virtual_time:
             self._settings = NO_SESSION_END | self._settings
-        self._kit_client = KitClient(lambda: self.bootstrap_servers, None if self._time is None else self._time.now_ms)
+        me = weakref.ref(self)
+        self._kit_client = KitClient(
+            lambda: _require(me()).bootstrap_servers, None if self._time is None else self._time.now_ms
+        )
         self._temporary_dir: TemporaryDir | None = None
         self._reservation: PortReservation | None = None
         self._node: ThreadNode | ProcessNode | None = None
+        self._call_off_end: Callable[[], object] = bool
         self._reported: BaseException | None = None
         self._owner = os.getpid()
         # One change of its life at a time; tests stop brokers from threads of their own.
@@ -114,7 +120,8 @@ class Broker(UnderTest):
                 raise RuntimeError("the broker is running already")
             self._reported = None
             try:
-                self._node = self._new_node().start()
+                node = self._new_node().start()
+                self._node, self._call_off_end = node, end_when_forgotten(self, node.kill, self._kit_client.close)
             except OSError as error:
                 self._let_go()
                 raise ConfigError(f"the broker cannot use its directory: {error}") from error
@@ -253,6 +260,7 @@ class Broker(UnderTest):
             node, self._node = self._node, None
             if node is None:
                 return
+            self._call_off_end()
             self._kit_client.close()
             failure = node.failure
             if isinstance(node, ThreadNode):
@@ -282,6 +290,12 @@ class Broker(UnderTest):
         if self._temporary_dir is not None:
             self._temporary_dir.remove()
             self._temporary_dir = None
+
+
+def _require(broker: Broker | None) -> Broker:
+    if broker is None:
+        raise RuntimeError("the broker was not closed and is gone")
+    return broker
 
 
 def _failed(failure: BaseException) -> RuntimeError:

@@ -6,6 +6,7 @@ import threading
 from typing import TYPE_CHECKING, Final
 
 from crabka.config.presets import HOST, NodePorts, combined_node_properties
+from crabka.embedded.nodes.forgotten import end_when_forgotten
 from crabka.embedded.nodes.thread_node import NodeMetadata, ThreadNode
 from crabka.embedded.nodes.topology import Topology
 from crabka.embedded.settings import check_settings, refuse_quorum
@@ -15,7 +16,7 @@ from crabka.quorum.log.voters import VoterEndpoint, VoterNode
 from crabka.runtime import real_runtime
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping, Sequence
+    from collections.abc import Callable, Mapping, Sequence
     from pathlib import Path
 
     from crabka.config.server import ServerConfig
@@ -91,6 +92,7 @@ class ClusterNode(UnderTest):
         self._plan = plan
         self._kit_client = client
         self._node: ThreadNode | None = None
+        self._call_off_end: Callable[[], object] = bool
         self._reported: BaseException | None = None
         # Why its last life ended, if that was no call of ours.
         self._ended: BaseException | None = None
@@ -190,7 +192,7 @@ class ClusterNode(UnderTest):
             voters=plan.voters,
         )
         node.begin()
-        self._node = node
+        self._node, self._call_off_end = node, end_when_forgotten(self, node.kill, self._kit_client.close)
 
     def wait_serving(self) -> None:
         """Wait until the node serves. Raises TimeoutError, and what the node's start raises."""
@@ -229,6 +231,7 @@ class ClusterNode(UnderTest):
     # --- for the parts
 
     def _forget(self) -> None:
+        self._call_off_end()
         self._ended = None if self._node is None else self._node.failure
         self._node = None
 

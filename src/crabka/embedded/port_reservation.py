@@ -7,8 +7,10 @@ elsewhere the port is only chosen.
 
 from __future__ import annotations
 
+import os
 import socket
 import sys
+import weakref
 from typing import Any, Final
 
 from crabka.errors import ConfigError
@@ -33,13 +35,14 @@ class PortReservation:
             what = f"port {port} of {host}" if port else f"the address {host}"
             raise ConfigError(f"{what} cannot be used: {error.strerror}") from error
         self.port = int(reserved.getsockname()[1])
-        self._socket = reserved
+        # The descriptor goes with this object, also if it is forgotten.
+        self._close = weakref.finalize(self, os.close, reserved.detach())
         if not _CAN_SHARE:
-            reserved.close()
+            self._close()
 
     def release(self) -> None:
         """Give the port back. Releasing it twice is allowed."""
-        self._socket.close()
+        self._close()
 
 
 def check_port(port: Any) -> None:

@@ -30,6 +30,10 @@ class VirtualTime:
         """Return milliseconds that never go back."""
         return self._machine.monotonic_ms() + self._ahead_ms
 
+    def processor_ns(self) -> int:
+        """Return how long the calling thread has used a processor: moving the time takes none."""
+        return self._machine.processor_ns()
+
     @property
     def ahead_s(self) -> float:
         """Return how far it is ahead, in seconds."""
