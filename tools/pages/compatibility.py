@@ -6,8 +6,11 @@ from collections.abc import Mapping
 
 from crabka.broker.api_table import TABLE
 from crabka.broker.differences import DIFFERENCES
+from crabka.broker.guards.table import GUARDS
 from crabka.controller.api_table import TABLE as CONTROLLER_TABLE
+from crabka.controller.guards.table import GUARDS as CONTROLLER_GUARDS
 from crabka.protocol.apis import SPECS, ApiSpec
+from crabka.serving.access.guard import Guards
 from crabka.serving.api_table import ServedApi
 
 _HEAD = """\
@@ -27,10 +30,29 @@ def compatibility_page() -> str:
     parts += ["## APIs that brokers do not serve\n", _missing_list(brokers, "on_broker")]
     parts += ["## APIs that controllers serve\n", _served_table(controllers)]
     parts += ["## APIs that controllers do not serve\n", _missing_list(controllers, "on_controller")]
+    parts += [_PERMISSIONS, _permission_table(GUARDS)]
+    parts += ["### Permissions at controllers\n", _permission_table(CONTROLLER_GUARDS)]
     parts += ["## Differences inside served APIs\n", _difference_table()]
     parts += ["## Defects of clients that look like defects of a broker\n", _CLIENT_DEFECTS]
     parts += ["## The Spark source beside Spark's own for Kafka\n", _SPARK]
     return "\n".join(parts)
+
+
+_PERMISSIONS = """\
+## Permissions that APIs need
+
+With an authorizer (`authorizer.class.name`) each request is checked as Kafka does it; [ACLs](operations/acls.md) says
+how. After the colon is what a client gets without the permission.
+
+### Permissions at brokers
+"""
+
+
+def _permission_table(guards: Guards) -> str:
+    lines = ["| API | permissions |", "|---|---|"]
+    for key, row in sorted(guards.items()):
+        lines.append(f"| {SPECS[key].name} | {'; '.join(map(str, row.checks)) or row.note} |")
+    return "\n".join(lines) + "\n"
 
 
 _CLIENT_DEFECTS = """\

@@ -73,7 +73,7 @@ FORWARDED_KEYS = FORWARDABLE - {ApiKey.ALTER_CONFIGS, ApiKey.INCREMENTAL_ALTER_C
 TABLE = ApiTable(
     SERVED_KEYS,
     "crabka.broker.handlers",
-    shared={ApiKey.DESCRIBE_ACLS: acls.refuse_describe, **LATE_LOGINS},
+    shared={ApiKey.DESCRIBE_ACLS: acls.describe_acls, **LATE_LOGINS},
     packed_by_hand=frozenset({ApiKey.PRODUCE, ApiKey.FETCH}),
     forwarded=FORWARDED_KEYS,
 )

@@ -36,6 +36,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
+    from crabka.serving.access.access import Access
     from crabka.serving.metrics import NodeMetrics
 
 # Jobs of requests that are with the thread pool at a time; others wait in order.
@@ -84,6 +85,8 @@ class BrokerContext:
     spawn: Spawn
     # Ends the node: its state is wrong, so it must not answer any more.
     on_broken_invariant: Callable[[InvariantError], None]
+    # What clients may do; None on a node without an authorizer.
+    access: Access | None = None
     # Log dirs that were chosen for replicas before these are here.
     choices: RememberedChoices = field(default_factory=RememberedChoices)
     # For work that a request waits for: however many do, the node's own syncs find the queue of the pool short.

@@ -98,9 +98,30 @@ DIFFERENCES: tuple[Difference, ...] = (
         "answered with its records, which are counted; in both, the connection is not read for `throttle_time_ms`",
     ),
     Difference(
-        "DescribeAcls, CreateAcls, DeleteAcls",
-        "work with an authorizer, else SECURITY_DISABLED",
-        "always SECURITY_DISABLED; ACLs found in the metadata are kept, not enforced, and a warning says so at start",
+        "CreateAcls, DeleteAcls or DescribeAcls with a code that is not known",
+        "closes the connection",
+        "INVALID_REQUEST for that ACL or filter; DescribeAcls selects nothing",
+    ),
+    Difference(
+        "A question about a group or transactional id whose name begins with a character before `*`, such as `!`",
+        "may search the ACLs without an end, or fail",
+        "is decided by the ACLs",
+    ),
+    Difference(
+        "DescribeUserScramCredentials of all users without the permission",
+        "gives no answer",
+        "CLUSTER_AUTHORIZATION_FAILED",
+    ),
+    Difference(
+        "ConsumerGroupHeartbeat with a pattern, where the member may not describe all topics that match",
+        "assigns the topics that it may describe",
+        "is refused with TOPIC_AUTHORIZATION_FAILED unless the member may describe every topic of the cluster that "
+        "the pattern could match: DESCRIBE on the topic `*`",
+    ),
+    Difference(
+        "A topic that Metadata creates, and AlterConfigs, at a broker with an authorizer",
+        "asks the controller in the name of the client",
+        "checks the client at the broker and asks in the name of the broker, which must be a super user",
     ),
     Difference(
         "SCRAM for a user who does not exist",

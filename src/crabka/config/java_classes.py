@@ -17,6 +17,7 @@ if TYPE_CHECKING:
 
 LOCAL_TIERED_STORAGE = "org.apache.kafka.server.log.remote.storage.LocalTieredStorage"
 TOPIC_BASED_METADATA = "org.apache.kafka.server.log.remote.metadata.storage.TopicBasedRemoteLogMetadataManager"
+STANDARD_AUTHORIZER = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 RACK_AWARE_SELECTOR = "org.apache.kafka.common.replica.RackAwareReplicaSelector"
 
 _SIMPLE_ASSIGNOR = "org.apache.kafka.coordinator.group.assignor.SimpleAssignor"
@@ -30,6 +31,7 @@ _OAUTH_PACKAGE = "org.apache.kafka.common.security.oauthbearer"
 
 _KNOWN: Mapping[str, frozenset[str]] = {
     "alter.config.policy.class.name": frozenset(),
+    "authorizer.class.name": frozenset({STANDARD_AUTHORIZER}),
     "client.quota.callback.class": frozenset(),
     "config.providers": frozenset(),
     "create.topic.policy.class.name": frozenset(),
@@ -51,7 +53,7 @@ _KNOWN: Mapping[str, frozenset[str]] = {
 }
 """For each key that names Java classes: those that Crabka can stand in for."""
 
-_PYTHON_CLASSES = frozenset({"remote.log.storage.manager.class.name"})
+_PYTHON_CLASSES = frozenset({"authorizer.class.name", "remote.log.storage.manager.class.name"})
 """Keys that also take a user's own class as `package.module:Class`; a Java class has no colon."""
 
 

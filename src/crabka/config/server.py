@@ -15,7 +15,7 @@ from crabka.config.listener_settings import check_listener_values, plain_name
 from crabka.config.listeners import ListenerAddress
 from crabka.config.settings import checks as server_checks
 from crabka.config.settings.derived import derived_fields
-from crabka.config.settings.security import asks_for_security
+from crabka.config.settings.security import AUTHORIZER_KEYS, asks_for_security
 from crabka.config.settings.table import SERVER_KEYS, unknown_key_warning
 from crabka.config.topic import TopicConfig, field_name, topic_fields
 from crabka.errors import ConfigError
@@ -204,6 +204,9 @@ class ServerConfig:
     remote_fetch_max_wait_ms: int
     remote_list_offsets_request_timeout_ms: int
 
+    # Security.
+    authorizer_class_name: str
+
     # Only in Crabka.
     crabka_validate_records: bool
     crabka_slow_append_ms: int
@@ -348,7 +351,18 @@ def _unknown_warnings(config: ServerConfig) -> list[str]:
     unknown = (
         name for name, text in config.static.items() if name not in SERVER_KEYS and not asks_for_security(name, text)
     )
-    return [warning for name in unknown if (warning := unknown_key_warning(name, prefixes)) is not None]
+    warnings = []
+    for name in unknown:
+        of_authorizer = _authorizer_warning(name, config)
+        warnings.append(unknown_key_warning(name, prefixes) if of_authorizer is None else of_authorizer)
+    return [warning for warning in warnings if warning]
+
+
+def _authorizer_warning(name: str, config: ServerConfig) -> str | None:
+    """Return the warning for a setting of the authorizer: empty where there is one; None for any other setting."""
+    if name not in AUTHORIZER_KEYS:
+        return None
+    return "" if config.authorizer_class_name else f"{name} has no effect without authorizer.class.name"
 
 
 TOPIC_SYNONYMS: Mapping[str, str] = {

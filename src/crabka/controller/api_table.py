@@ -32,17 +32,13 @@ QUORUM_KEYS = (
     ApiKey.UPDATE_RAFT_VOTER,
 )
 
-ACL_HANDLERS = {
-    ApiKey.DESCRIBE_ACLS: acls.refuse_describe,
-    ApiKey.CREATE_ACLS: acls.refuse_create,
-    ApiKey.DELETE_ACLS: acls.refuse_delete,
-}
-
 # Each has a module of its own in `handlers`.
 HANDLED_KEYS = (
     ApiKey.API_VERSIONS,
     ApiKey.CREATE_TOPICS,
     ApiKey.DELETE_TOPICS,
+    ApiKey.CREATE_ACLS,
+    ApiKey.DELETE_ACLS,
     ApiKey.DESCRIBE_CONFIGS,
     ApiKey.ALTER_CONFIGS,
     ApiKey.CREATE_PARTITIONS,
@@ -73,7 +69,7 @@ def ask_quorum(context: ControllerContext, request: Request) -> Awaitable[Any]:
 
 
 TABLE = ApiTable(
-    sorted((*HANDLED_KEYS, *QUORUM_KEYS, *ACL_HANDLERS, *LATE_LOGINS)),
+    sorted((*HANDLED_KEYS, *QUORUM_KEYS, ApiKey.DESCRIBE_ACLS, *LATE_LOGINS)),
     "crabka.controller.handlers",
-    shared={**dict.fromkeys(QUORUM_KEYS, ask_quorum), **ACL_HANDLERS, **LATE_LOGINS},
+    shared={**dict.fromkeys(QUORUM_KEYS, ask_quorum), ApiKey.DESCRIBE_ACLS: acls.describe_acls, **LATE_LOGINS},
 )

@@ -17,6 +17,8 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
+    from crabka.serving.access.access import Access
+    from crabka.serving.api_table import Handler
     from crabka.serving.metrics import NodeMetrics
 
 
@@ -39,6 +41,10 @@ class ControllerContext:
     spawn: Spawn
     # Stops the node: its state is inconsistent, so it must not answer any more requests.
     on_broken_invariant: Callable[[InvariantError], None]
+    # Handlers by their API, with the checks of an authorizer before them if there is one.
+    load: Callable[[int], Handler]
+    # What clients may do; None on a node without an authorizer.
+    access: Access | None = None
 
     @property
     def image(self) -> MetadataImage:

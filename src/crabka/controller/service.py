@@ -12,10 +12,12 @@ from crabka.controller.controller_registrar import ControllerRegistrar
 from crabka.controller.decisions.control_view import ControllerRules
 from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessions
 from crabka.controller.duties import duties_of_term, fence_incarnation, keep_up
+from crabka.controller.guards.table import GUARDS
 from crabka.controller.metadata_writer import MetadataWriter
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResourceType
 from crabka.net.connection import ConnectionInfo
+from crabka.serving.access.guard import guarded_load
 from crabka.serving.config_view import EffectiveConfigs
 from crabka.serving.dispatch import Dispatcher
 from crabka.serving.metrics import NodeMetrics
@@ -33,6 +35,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
+    from crabka.serving.access.access import Access
     from crabka.serving.api_table import Handler
 
 
@@ -52,8 +55,10 @@ class ControllerService:
         spawn: Spawn,
         serve: Spawn,
         on_broken_invariant: Callable[[InvariantError], None],
+        access: Access | None = None,
     ) -> None:
         """`spawn` runs duties, `serve` runs requests, whose connections report failures."""
+        load = guarded_load(TABLE, GUARDS, access, refuse)
         self._quorum = quorum
         self._spawn = spawn
         self._configs = EffectiveConfigs(config)
@@ -82,8 +87,10 @@ class ControllerService:
             metrics=NodeMetrics(),
             spawn=serve,
             on_broken_invariant=on_broken_invariant,
+            load=load,
+            access=access,
         )
-        self.dispatcher = Dispatcher(self.context, TABLE, refuse=refuse)
+        self.dispatcher = Dispatcher(self.context, TABLE, refuse=refuse, load=load)
         quorum.subscribe(self._on_metadata)
 
     @property

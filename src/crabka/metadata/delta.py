@@ -57,6 +57,11 @@ class MetadataChanges(Protocol):
         """Ids of brokers that registered, changed or left."""
         ...
 
+    @property
+    def acls_changed(self) -> set[UUID]:
+        """Ids of ACLs that were created or deleted."""
+        ...
+
 
 class MetadataDelta:
     """Changes on top of an image; replay records, then apply once."""
@@ -100,6 +105,11 @@ class MetadataDelta:
     def brokers_changed(self) -> set[int]:
         """Ids of brokers that registered, changed or left."""
         return self._cluster.changed_brokers
+
+    @property
+    def acls_changed(self) -> set[UUID]:
+        """Ids of ACLs that were created or deleted."""
+        return self._security.acls_changed
 
     def replay(self, record: MetadataRecord) -> None:
         """Add one record. Raises CorruptDataError if it contradicts the metadata before it."""

@@ -49,6 +49,11 @@ class ImageDifference:
         """Ids of brokers whose registrations differ."""
         return _changed(self.image.cluster.brokers, self._after.cluster.brokers)
 
+    @property
+    def acls_changed(self) -> set[UUID]:
+        """Ids of ACLs that differ."""
+        return _changed(self.image.acls.entries, self._after.acls.entries)
+
 
 def _changed(before: Mapping[K, object], after: Mapping[K, object]) -> set[K]:
     return {key for key in before.keys() | after.keys() if before.get(key) != after.get(key)}

@@ -72,6 +72,7 @@ class SecurityDelta:
     def __init__(
         self, acls: AclsImage, scram: ScramImage, tokens: DelegationTokenImage, quotas: ClientQuotasImage
     ) -> None:
+        self.acls_changed: set[UUID] = set()
         self._acls = MappingDraft(acls.entries)
         self._scram = MappingDraft(scram.credentials)
         self._tokens = MappingDraft(tokens.tokens)
@@ -79,10 +80,12 @@ class SecurityDelta:
 
     def add_acl(self, record: Any) -> None:
         """Replay AccessControlEntryRecord."""
+        self.acls_changed.add(record.id)
         self._acls.set(record.id, record)
 
     def remove_acl(self, record: Any) -> None:
         """Replay RemoveAccessControlEntryRecord."""
+        self.acls_changed.add(record.id)
         self._acls.remove(record.id)
 
     def set_scram(self, record: Any) -> None:

@@ -38,6 +38,9 @@ from crabka.quorum.storage import read_meta_properties
 from crabka.runtime.task_scope import TaskScope
 from crabka.security.quotas.table import CONNECTION_CREATION_RATE, CONTROLLER_MUTATION_RATE
 from crabka.security.quotas.windows import WindowSettings
+from crabka.serving.access.access import Access
+from crabka.serving.access.audit import AuditLog
+from crabka.serving.access.feed import AclFeed, make_authorizer
 from crabka.serving.quotas import ClientQuotas
 
 if TYPE_CHECKING:
@@ -87,6 +90,8 @@ class Node:
         self._quorum: RaftQuorum | None = None
         self._controller: ControllerService | None = None
         self._broker: BrokerService | None = None
+        self._authorizer = make_authorizer(config)
+        self._acls: AclFeed | None = None
         self._serving = False
         self._is_stopped = False
         self.failed: asyncio.Future[None] = asyncio.get_running_loop().create_future()
@@ -165,6 +170,7 @@ class Node:
             endpoints = await self._listeners.bind_controller(self._on_controller_connection_closed)
         quorum = self._quorum = await self._open_quorum(endpoints)
         quorum.on_failure = self._fail
+        access = self._open_access(quorum)
         if config.is_controller:
             controller = self._controller = ControllerService(
                 config,
@@ -174,11 +180,12 @@ class Node:
                 spawn=self._tasks.start,
                 serve=self._requests.start,
                 on_broken_invariant=self._fail,
+                access=access,
             )
             await controller.start(endpoints)
             self._listeners.serve_controllers(controller.dispatcher)
         if config.is_broker:
-            await self._start_broker(quorum, cluster_id)
+            await self._start_broker(quorum, cluster_id, access)
         await self._bind_side_port()
         self._warn_of_unenforced(quorum.image)
         self._serving = True
@@ -192,7 +199,15 @@ class Node:
             quorum_options(self._config, voter_endpoints),
         )
 
-    async def _start_broker(self, quorum: RaftQuorum, cluster_id: str) -> None:
+    def _open_access(self, quorum: RaftQuorum) -> Access | None:
+        """Let the authorizer follow the ACLs, if there is one; it is ready when the metadata is."""
+        if self._authorizer is None:
+            return None
+        self._acls = AclFeed(self._authorizer, quorum)
+        self._tasks.start(self._acls.load_when_possible())
+        return Access(self._authorizer, AuditLog(self._runtime.clock))
+
+    async def _start_broker(self, quorum: RaftQuorum, cluster_id: str, access: Access | None) -> None:
         broker = self._broker = BrokerService(
             self._config,
             self._runtime,
@@ -203,9 +218,12 @@ class Node:
             spawn=self._tasks.start,
             serve=self._requests.start,
             fail=self._fail,
+            access=access,
         )
         quorum.follow_scrub_settings(lambda: ScrubSettings.from_config(broker.context.config))
         await broker.load()
+        if self._acls is not None:
+            await self._acls.load()
         await broker.start(await self._listeners.bind())
         self._listeners.serve(broker.dispatcher)
         self._limit_clients(quorum.image)
@@ -309,10 +327,9 @@ class Node:
             # A caller that waits gets it all the same.
             self.failed.exception()
 
-    @staticmethod
-    def _warn_of_unenforced(image: MetadataImage) -> None:
+    def _warn_of_unenforced(self, image: MetadataImage) -> None:
         stored = {
-            "ACLs": len(image.acls.entries),
+            "ACLs": 0 if self._authorizer is not None else len(image.acls.entries),
             "quotas on topic changes or connections": image.client_quotas.count_of(
                 CONTROLLER_MUTATION_RATE, CONNECTION_CREATION_RATE
             ),

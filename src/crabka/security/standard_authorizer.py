@@ -17,7 +17,6 @@ from crabka.security.acls import WILDCARD, Acl, Operation, PatternType, Resource
 from crabka.security.authorizer import AuthorizerNotReadyError, Requester, Verdict
 from crabka.security.principal import parse_principal
 
-JAVA_NAME: Final = "org.apache.kafka.metadata.authorizer.StandardAuthorizer"
 SUPER_USERS: Final = "super.users"
 ALLOW_EVERYONE: Final = "allow.everyone.if.no.acl.found"
 # Decisions that are remembered; all are dropped when there are more.

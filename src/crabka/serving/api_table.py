@@ -74,6 +74,12 @@ class Handler:
         self.is_async = inspect.iscoroutinefunction(handle)
         self.packs_frames = packs_frames
 
+    def with_handle(self, handle: Handle, *, is_async: bool) -> Handler:
+        """Return the same with another function."""
+        other = Handler(handle, self.read, packs_frames=self.packs_frames)
+        other.is_async = is_async
+        return other
+
 
 class ApiTable:
     """The APIs of one role; their handlers are in `shared` or modules of `package`, named as the API."""

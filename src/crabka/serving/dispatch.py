@@ -32,6 +32,7 @@ if TYPE_CHECKING:
     Answer = Frame | asyncio.Future[Frame | None] | None
     Forward = Callable[[ConnectionInfo, memoryview], Answer]
     Refuse = Callable[[Request, OperationError], Any]
+    Load = Callable[[int], Handler]
 
 
 # Half the price of a NamedTuple's own constructor.
@@ -65,14 +66,22 @@ class Dispatcher:
     """Answers the frames of one role of a node."""
 
     def __init__(
-        self, context: ServingContext, table: ApiTable, *, forward: Forward | None = None, refuse: Refuse | None = None
+        self,
+        context: ServingContext,
+        table: ApiTable,
+        *,
+        forward: Forward | None = None,
+        refuse: Refuse | None = None,
+        load: Load | None = None,
     ) -> None:
+        """`load` is how a handler is loaded where that is not the table's own way."""
         self._context = context
         self._table = table
         self._specs = table.specs.get
         self._forward = forward
         # Makes the response of an error that a handler raised for its whole request.
         self._refuse = refuse
+        self._load = table.load if load is None else load
         self._handlers: dict[int, Handler] = {}
         self._requests = context.metrics.requests
 
@@ -89,7 +98,7 @@ class Dispatcher:
         if handler is None:
             if api_key in self._table.forwarded:
                 return self._pass_to_controller(api_key, connection, frame)
-            handler = self._handlers[api_key] = self._table.load(api_key)
+            handler = self._handlers[api_key] = self._load(api_key)
         self._requests[api_key] += 1
         if handler.read is None:
             body = read_request(api_key, version, frame, header.body_offset)

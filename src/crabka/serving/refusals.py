@@ -1,4 +1,4 @@
-"""How each API of the controller reports an error of the whole request (Kafka's `getErrorResponse`).
+"""How each API reports an error of the whole request (Kafka's `getErrorResponse`).
 
 Some have a code for the request, others only one for each item.
 """
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
     Refusal = Callable[[MessageTypes, Any, dict[str, Any]], Any]
 
 _FIRST_DELETION_WITH_IDS = 6
+_FIRST_JOIN_WITH_NULL_PROTOCOL = 7
 
 
 def refuse(request: Request, error: OperationError) -> Any:
@@ -151,6 +152,100 @@ def _update_features(types: MessageTypes, _body: Any, fault: dict[str, Any]) -> 
     return types.message(throttle_time=0, results=(), **fault)
 
 
+def _by_topic(prefix: str) -> Refusal:
+    """Return the refusal of an API that has errors of partitions only, in a field `topics`."""
+
+    def build(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+        code = fault["error_code"]
+        topics = []
+        for topic in body.topics:
+            rows = [
+                types.new(f"{prefix}ResponsePartition", partition_index=each.partition_index, error_code=code)
+                for each in topic.partitions
+            ]
+            fields = {"name": getattr(topic, "name", None), "topic_id": getattr(topic, "topic_id", None)}
+            known = {key: value for key, value in fields.items() if types.has_field(f"{prefix}ResponseTopic", key)}
+            topics.append(types.new(f"{prefix}ResponseTopic", partitions=rows, **known))
+        return types.message(throttle_time=0, topics=topics)
+
+    return build
+
+
+def _add_partitions_to_txn(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+    code = fault["error_code"]
+    if types.has_field(types.message_name, "error_code"):
+        return types.message(throttle_time=0, error_code=code, results_by_transaction=())
+    rows = [
+        types.new(
+            "AddPartitionsToTxnTopicResult",
+            name=topic.name,
+            results_by_partition=[
+                types.new("AddPartitionsToTxnPartitionResult", partition_index=index, partition_error_code=code)
+                for index in topic.partitions
+            ],
+        )
+        for topic in body.v3_and_below_topics
+    ]
+    return types.message(throttle_time=0, results_by_topic_v3_and_below=rows)
+
+
+def _write_txn_markers(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+    def topic_row(topic: Any) -> Any:
+        rows = [
+            types.new("WritableTxnMarkerPartitionResult", partition_index=index, error_code=fault["error_code"])
+            for index in topic.partition_indexes
+        ]
+        return types.new("WritableTxnMarkerTopicResult", name=topic.name, partitions=rows)
+
+    rows = [
+        types.new(
+            "WritableTxnMarkerResult",
+            producer_id=marker.producer_id,
+            topics=[topic_row(topic) for topic in marker.topics],
+        )
+        for marker in body.markers
+    ]
+    return types.message(markers=rows)
+
+
+def _alter_replica_log_dirs(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+    rows = [
+        types.new(
+            "AlterReplicaLogDirTopicResult",
+            topic_name=topic.name,
+            partitions=[
+                types.new("AlterReplicaLogDirPartitionResult", partition_index=index, error_code=fault["error_code"])
+                for index in topic.partitions
+            ],
+        )
+        for directory in body.dirs
+        for topic in directory.topics
+    ]
+    return types.message(throttle_time=0, results=rows)
+
+
+def _describe_scram(types: MessageTypes, body: Any, fault: dict[str, Any]) -> Any:
+    rows = [
+        types.new("DescribeUserScramCredentialsResult", user=user.name, credential_infos=(), **fault)
+        for user in body.users or ()
+    ]
+    return types.message(throttle_time=0, results=rows, **fault)
+
+
+def _join_group(types: MessageTypes, _body: Any, fault: dict[str, Any]) -> Any:
+    return types.message(
+        throttle_time=0,
+        error_code=fault["error_code"],
+        generation_id=-1,
+        protocol_type=None,
+        protocol_name="" if types.version < _FIRST_JOIN_WITH_NULL_PROTOCOL else None,
+        leader="",
+        skip_assignment=False,
+        member_id="",
+        members=(),
+    )
+
+
 # Values of the other fields where the schema has no default.
 _EMPTY: dict[int, dict[str, Any]] = {
     ApiKey.ALTER_PARTITION: {"topics": ()},
@@ -167,6 +262,28 @@ _EMPTY: dict[int, dict[str, Any]] = {
     },
     ApiKey.DESCRIBE_QUORUM: {"topics": (), "nodes": ()},
     ApiKey.LIST_PARTITION_REASSIGNMENTS: {"topics": ()},
+    ApiKey.DESCRIBE_ACLS: {"resources": ()},
+    ApiKey.SYNC_GROUP: {"protocol_type": None, "protocol_name": None, "assignment": b""},
+    ApiKey.LEAVE_GROUP: {"members": ()},
+    ApiKey.OFFSET_DELETE: {"topics": ()},
+    ApiKey.INIT_PRODUCER_ID: {"producer_id": -1, "producer_epoch": -1},
+    ApiKey.END_TXN: {"producer_id": -1, "producer_epoch": -1},
+    ApiKey.DESCRIBE_LOG_DIRS: {"results": ()},
+    ApiKey.DESCRIBE_CLIENT_QUOTAS: {"entries": None},
+    ApiKey.LIST_CONFIG_RESOURCES: {"config_resources": ()},
+    ApiKey.CONSUMER_GROUP_HEARTBEAT: {
+        "member_id": None,
+        "member_epoch": 0,
+        "heartbeat_interval": 0,
+        "assignment": None,
+    },
+    ApiKey.FIND_COORDINATOR: {"node_id": -1, "host": "", "port": -1, "coordinators": ()},
+    ApiKey.FETCH: {"responses": ()},
+    ApiKey.FETCH_SNAPSHOT: {"topics": ()},
+    ApiKey.VOTE: {"topics": ()},
+    ApiKey.BEGIN_QUORUM_EPOCH: {"topics": ()},
+    ApiKey.END_QUORUM_EPOCH: {"topics": ()},
+    ApiKey.ENVELOPE: {"response_data": None},
 }
 _BY_ITEM: dict[int, Refusal] = {
     ApiKey.CREATE_TOPICS: _create_topics,
@@ -181,4 +298,11 @@ _BY_ITEM: dict[int, Refusal] = {
     ApiKey.ALTER_CLIENT_QUOTAS: _alter_quotas,
     ApiKey.ALTER_USER_SCRAM_CREDENTIALS: _alter_scram,
     ApiKey.UPDATE_FEATURES: _update_features,
+    ApiKey.OFFSET_COMMIT: _by_topic("OffsetCommit"),
+    ApiKey.TXN_OFFSET_COMMIT: _by_topic("TxnOffsetCommit"),
+    ApiKey.ADD_PARTITIONS_TO_TXN: _add_partitions_to_txn,
+    ApiKey.WRITE_TXN_MARKERS: _write_txn_markers,
+    ApiKey.ALTER_REPLICA_LOG_DIRS: _alter_replica_log_dirs,
+    ApiKey.JOIN_GROUP: _join_group,
+    ApiKey.DESCRIBE_USER_SCRAM_CREDENTIALS: _describe_scram,
 }

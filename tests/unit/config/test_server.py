@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.config.java_classes import STANDARD_AUTHORIZER
 from crabka.config.listeners import ListenerAddress
 from crabka.config.properties import parse_properties
 from crabka.config.server import ServerConfig, topic_defaults, with_aliases
@@ -24,7 +25,8 @@ def test_file_of_a_kafka_node_is_understood() -> None:
     assert config.advertised_listeners == config.broker_listeners
     assert config.prefixed("rsm.config.") == {"dir": "tier"}
     assert topic_defaults(config) == TopicConfig()
-    assert [warning.partition(" ")[0] for warning in warnings] == ["authorizer.class.name", "super.users"]
+    assert warnings == []
+    assert config.authorizer_class_name == STANDARD_AUTHORIZER
 
 
 def test_minimal_node_has_kafkas_defaults_and_no_warnings() -> None:
@@ -57,8 +59,6 @@ def test_unknown_key_is_a_warning_with_the_nearest_known_key() -> None:
 @pytest.mark.parametrize(
     "properties",
     [
-        {"authorizer.class.name": "org.example.Authorizer"},
-        {"super.users": "User:admin"},
         {"sasl.server.callback.handler.class": "com.example.Handler"},
         {"listener.name.plaintext.plain.sasl.login.class": "com.example.Login"},
         {
@@ -86,6 +86,22 @@ def test_listener_with_sasl_is_served_unless_security_is_ignored() -> None:
     assert ServerConfig.from_properties(properties)[1] == []
     (warning,) = ServerConfig.from_properties(properties, insecure_ignore_security=True)[1]
     assert "listener SASL_PLAINTEXT asks for SASL_PLAINTEXT and is ignored" in warning
+
+
+def test_settings_of_an_authorizer_need_one() -> None:
+    for name in ("super.users", "allow.everyone.if.no.acl.found"):
+        _, warnings = ServerConfig.from_properties({**MINIMAL, name: "x"})
+        assert warnings == [f"{name} has no effect without authorizer.class.name"]
+        _, warnings = ServerConfig.from_properties({**MINIMAL, name: "x", "authorizer.class.name": STANDARD_AUTHORIZER})
+        assert warnings == []
+
+
+def test_authorizers_are_kafkas_own_or_python_classes() -> None:
+    with pytest.raises(
+        ConfigError, match=r"cannot run the Java class org\.example\.Authorizer .*package\.module:Class"
+    ):
+        server(authorizer_class_name="org.example.Authorizer")
+    assert server(authorizer_class_name="mine:Authorizer").authorizer_class_name == "mine:Authorizer"
 
 
 def test_foreign_java_class_is_refused() -> None:

@@ -93,14 +93,14 @@ def read_targets(
                 has_remote = True
                 reserved_bytes = min(reserved_bytes + read.remote.max_bytes, max_bytes // 2)
         except OperationError as error:
-            read, length = _failed(target, error.error_code), 0
+            read, length = refused_read(target, error.error_code), 0
         except CorruptDataError:
             # An error of this partition alone: the connection and its other partitions go on.
             logger.exception("cannot read partition %d of %s", target.index, target.topic or target.topic_id)
-            read, length = _failed(target, ErrorCode.kafka_storage_error), 0
+            read, length = refused_read(target, ErrorCode.kafka_storage_error), 0
         except StorageError as error:
             context.logs.on_dir_failure(error.log_dir, error)
-            read, length = _failed(target, ErrorCode.kafka_storage_error), 0
+            read, length = refused_read(target, ErrorCode.kafka_storage_error), 0
         row = read.row
         is_urgent = is_urgent or (
             row.error_code != 0 or row.diverging_epoch is not None or row.preferred_read_replica != NO_AFFINITY
@@ -129,11 +129,11 @@ def _lost(partition: Partition, piece: ReadSlice) -> OperationError:
 def _with_chunk(context: BrokerContext, read: TargetRead, chunk: bytes | OSError) -> TargetRead:
     if not isinstance(chunk, OSError):
         if read.cold is not None and read.cold.is_lost and read.partition is not None:
-            return _failed(read.target, _lost(read.partition, read.cold).error_code)
+            return refused_read(read.target, _lost(read.partition, read.cold).error_code)
         return read._replace(row=read.row._replace(records=chunk), cold=None)
     if read.partition is not None:
         context.logs.on_dir_failure(read.partition.log.log_dir, chunk)
-    return _failed(read.target, ErrorCode.kafka_storage_error)
+    return refused_read(read.target, ErrorCode.kafka_storage_error)
 
 
 def read_slices(slices: Sequence[ReadSlice]) -> list[bytes | OSError]:
@@ -246,7 +246,7 @@ def _read_remote(context: BrokerContext, target: SessionTarget, client: FetchCli
         return TargetRead(target, partition, row._replace(error_code=code), None)
     if remote_reads is None:
         # The node has no tier, so that cannot be read here.
-        return _failed(target, ErrorCode.offset_out_of_range)
+        return refused_read(target, ErrorCode.offset_out_of_range)
     upper = log.last_stable_offset if client.is_committed_only else log.high_watermark
     max_bytes = min(target.max_bytes, budget)
     if max_bytes <= 0 or upper <= target.fetch_offset or remote_reads.is_throttled:
@@ -308,5 +308,6 @@ def _divergence(partition: Partition, target: SessionTarget) -> FetchPartitionRe
     return None
 
 
-def _failed(target: SessionTarget, error_code: ErrorCode) -> TargetRead:
+def refused_read(target: SessionTarget, error_code: ErrorCode) -> TargetRead:
+    """Return the row of a target that is not read."""
     return TargetRead(target, None, FetchPartitionResult(target.index, int(error_code), UNKNOWN), None)

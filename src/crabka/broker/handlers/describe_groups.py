@@ -45,7 +45,7 @@ def _row(context: BrokerContext, request: Request, types: MessageTypes, group_id
     if request.version < FIRST_VERSION_WITH_NOT_FOUND:
         return _absent(types, group_id, ErrorCode.none, operations=operations)
     message = f"Group {group_id} is not a classic group." if is_known else f"Group {group_id} not found."
-    return _absent(types, group_id, ErrorCode.group_id_not_found, message, operations=operations)
+    return _absent(types, group_id, ErrorCode.group_id_not_found, message)
 
 
 def _absent(

@@ -57,15 +57,26 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[F
     return _Fetch(context, request, plan).start()
 
 
+def answer_plan(
+    context: BrokerContext, request: Request, plan: FetchPlan, refused: Sequence[TargetRead] = ()
+) -> Frame | asyncio.Future[Frame]:
+    """Answer what a plan reads, and with it the rows of targets that the client may not read."""
+    return _Fetch(context, request, plan, refused).start()
+
+
 class _Fetch:
     """One fetch on its way: first look, maybe a wait and a second look, maybe cold reads, then the frame."""
 
-    __slots__ = ("_client", "_context", "_plan", "_request")
+    __slots__ = ("_client", "_context", "_plan", "_refused", "_request")
 
-    def __init__(self, context: BrokerContext, request: Request, plan: FetchPlan) -> None:
+    def __init__(
+        self, context: BrokerContext, request: Request, plan: FetchPlan, refused: Sequence[TargetRead] = ()
+    ) -> None:
         self._context = context
         self._request = request
         self._plan = plan
+        # Rows of targets that are not in the plan.
+        self._refused = refused
         self._client = fetch_client(request.body, request.version, context.config)
 
     def start(self) -> Frame | asyncio.Future[Frame]:
@@ -113,9 +124,12 @@ class _Fetch:
         return self._context.spawn(self._finish_cold(found)) if found.cold_slices else self._pack(found)
 
     def _read(self, *, is_first_look: bool = True) -> FetchRead:
-        return read_targets(
+        found = read_targets(
             self._context, self._plan.targets, self._client, max_bytes=self._max_bytes, is_first_look=is_first_look
         )
+        if self._refused:
+            return found._replace(reads=[*found.reads, *self._refused], is_urgent=True)
+        return found
 
     @property
     def _max_bytes(self) -> int:

@@ -7,7 +7,7 @@ with very many partitions is made in a thread.
 from __future__ import annotations
 
 import functools
-from typing import TYPE_CHECKING, Any, Final
+from typing import TYPE_CHECKING, Any, Final, NamedTuple
 
 from crabka.broker.cluster_view import INTERNAL_TOPICS, alive_endpoints, leader_of, offline_replicas, partition_error
 from crabka.broker.controller_link.auto_create import create_missing_topics
@@ -20,7 +20,7 @@ from crabka.serving.authorized_operations import CLUSTER_OPERATIONS, TOPIC_OPERA
 from crabka.serving.request import EncodedAnswer
 
 if TYPE_CHECKING:
-    from collections.abc import Iterable
+    from collections.abc import Iterable, Mapping, Sequence
 
     from crabka.broker.context import BrokerContext
     from crabka.metadata.image import MetadataImage
@@ -34,20 +34,51 @@ _FIRST_VERSION_WITH_IDS = 12
 PARTITIONS_ON_LOOP: Final = 1000
 
 
+class View(NamedTuple):
+    """What a client may see, where that is not everything."""
+
+    names: frozenset[str]
+    # Rows of topics that it asked for and may not see.
+    refused: Sequence[Any]
+    # What it may do with each topic, if it asked for that.
+    operations: Mapping[str, int]
+    cluster_operations: int
+
+
 async def handle(context: BrokerContext, request: Request) -> Any:
     """Describe the asked topics, after creating missing ones if the request and the node allow it."""
+    return await describe(context, request, None)
+
+
+async def describe(context: BrokerContext, request: Request, view: View | None) -> Any:
+    """Answer `handle`; `view` leaves out what the client may not see."""
     types = response_types(request.api_key, request.version)
     body = request.body
     errors: dict[str, ErrorCode] = {}
-    if request.version < _FIRST_VERSION_WITH_IDS and _names_by_id(body):
+    if is_illegal(request):
         return _refusal(types, body)
     names = _missing_names(context, body)
-    if names and getattr(body, "allow_auto_topic_creation", True) and context.config.auto_create_topics_enable:
+    if names and may_create(context, request):
         errors = await create_missing_topics(context, names)
     if _partition_count(context, body, request.version) > PARTITIONS_ON_LOOP:
-        build = functools.partial(_answer, context, context.image, types, request, errors)
+        build = functools.partial(_answer, context, context.image, request, errors, view)
         return await context.request_threads.submit(lambda: EncodedAnswer(encode_response(build())))
-    return _answer(context, context.image, types, request, errors)
+    return _answer(context, context.image, request, errors, view)
+
+
+def is_illegal(request: Request) -> bool:
+    """Return whether topics are requested by id before the version that can."""
+    return request.version < _FIRST_VERSION_WITH_IDS and _names_by_id(request.body)
+
+
+def asks_for_all(request: Request) -> bool:
+    """Return whether all topics are requested."""
+    return request.body.topics is None or (request.version == 0 and not request.body.topics)
+
+
+def may_create(context: BrokerContext, request: Request) -> bool:
+    """Return whether the request and the node allow that missing topics are created."""
+    return getattr(request.body, "allow_auto_topic_creation", True) and context.config.auto_create_topics_enable
 
 
 def _partition_count(context: BrokerContext, body: Any, version: int) -> int:
@@ -61,23 +92,26 @@ def _partition_count(context: BrokerContext, body: Any, version: int) -> int:
 
 
 def _answer(
-    context: BrokerContext,
-    image: MetadataImage,
-    types: MessageTypes,
-    request: Request,
-    errors: dict[str, ErrorCode],
+    context: BrokerContext, image: MetadataImage, request: Request, errors: dict[str, ErrorCode], view: View | None
 ) -> Any:
     """Build the response. Looks only at the image and at what never changes, so that it may run in a thread."""
-    body = request.body
+    body, types = request.body, response_types(request.api_key, request.version)
     with_operations = getattr(body, "include_topic_authorized_operations", False)
     operations = TOPIC_OPERATIONS if with_operations else UNASKED_OPERATIONS
-    rows = [
-        _topic_row(image, types, topic, operations)
-        if not isinstance(topic, _Missing)
-        else _missing_row(types, topic, errors)
-        for topic in _asked_topics(image, body, request.version)
-    ]
     with_cluster_operations = getattr(body, "include_cluster_authorized_operations", False)
+    cluster_operations = CLUSTER_OPERATIONS if with_cluster_operations else UNASKED_OPERATIONS
+    rows = []
+    for topic in _asked_topics(image, body, request.version):
+        if isinstance(topic, _Missing):
+            allowed = operations if view is None else view.operations.get(topic.name or "", UNASKED_OPERATIONS)
+            rows.append(_missing_row(types, topic, errors, allowed))
+        elif view is None:
+            rows.append(_topic_row(image, types, topic, operations))
+        elif topic.name in view.names:
+            rows.append(_topic_row(image, types, topic, view.operations.get(topic.name, UNASKED_OPERATIONS)))
+    if view is not None:
+        rows += view.refused
+        cluster_operations = view.cluster_operations
     return types.message(
         throttle_time=0,
         brokers=[
@@ -87,7 +121,7 @@ def _answer(
         cluster_id=context.cluster_id,
         controller_id=context.node_id,
         topics=rows,
-        cluster_authorized_operations=CLUSTER_OPERATIONS if with_cluster_operations else UNASKED_OPERATIONS,
+        cluster_authorized_operations=cluster_operations,
         error_code=ErrorCode.none,
     )
 
@@ -152,9 +186,9 @@ def _asked_topics(image: MetadataImage, body: Any, version: int) -> Iterable[Top
         yield found if found is not None else _Missing(wanted.name, topic_id)
 
 
-def _missing_row(types: MessageTypes, topic: _Missing, errors: dict[str, ErrorCode]) -> Any:
+def _missing_row(types: MessageTypes, topic: _Missing, errors: dict[str, ErrorCode], operations: int) -> Any:
     if topic.name is None:
-        error_code = ErrorCode.unknown_topic_id
+        error_code, operations = ErrorCode.unknown_topic_id, UNASKED_OPERATIONS
     elif not is_legal_topic_name(topic.name):
         error_code = ErrorCode.invalid_topic_exception
     else:
@@ -166,7 +200,7 @@ def _missing_row(types: MessageTypes, topic: _Missing, errors: dict[str, ErrorCo
         topic_id=topic.topic_id,
         is_internal=topic.name in INTERNAL_TOPICS,
         partitions=(),
-        topic_authorized_operations=UNASKED_OPERATIONS,
+        topic_authorized_operations=operations,
     )
 
 

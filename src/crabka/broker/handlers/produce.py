@@ -72,6 +72,31 @@ def handle(context: BrokerContext, request: Request) -> Frame | asyncio.Future[A
     return produce.finish(topics)
 
 
+def handle_without(
+    context: BrokerContext, request: Request, refused: Sequence[ProduceTopic], error_code: int
+) -> Frame | asyncio.Future[Any] | None:
+    """Answer as `handle`, but append nothing to some topics, whose rows get an error."""
+    produce = _Produce(context, request)
+    topics = [
+        ProduceTopicResult(
+            topic.name,
+            topic.topic_id,
+            [
+                ProducePartitionResult(row.partition, error_code, -1)
+                if any(topic is each for each in refused)
+                else produce.append(topic, row)
+                for row in topic.partitions
+            ],
+        )
+        for topic in request.body.topics
+    ]
+    if produce.transaction is not None:
+        context.spawn(produce.transaction.run(produce.append_verified, produce.failure))
+    if produce.queued:
+        return context.spawn(produce.finish_later(topics))
+    return produce.finish(topics)
+
+
 class _Produce:
     """One produce request on its way: what it asks for, and what its answer has to wait for."""
 

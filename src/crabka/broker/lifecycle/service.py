@@ -17,6 +17,7 @@ from crabka.broker.controller_link.directory_reports import DirectoryReports
 from crabka.broker.controller_link.forwarding import Forwarder
 from crabka.broker.controller_link.identity import BrokerIdentity
 from crabka.broker.controller_link.replica_losses import ReplicaLosses
+from crabka.broker.guards.table import GUARDS
 from crabka.broker.lifecycle.assembly import BrokerParts, build_context, build_publisher, build_replica_host
 from crabka.broker.lifecycle.duties import duties_of, repeat
 from crabka.broker.lifecycle.lifecycle import BrokerLifecycle, StartingBroker
@@ -27,8 +28,10 @@ from crabka.ids import DIRECTORY_LOST
 from crabka.metadata.configs import ConfigResourceType
 from crabka.metadata.delta import MetadataChanges, MetadataDelta
 from crabka.metadata.features import CORDONED_DIRECTORIES_LEVEL
+from crabka.serving.access.guard import guarded_load
 from crabka.serving.config_view import EffectiveConfigs
 from crabka.serving.dispatch import Dispatcher
+from crabka.serving.refusals import refuse
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Sequence
@@ -45,6 +48,7 @@ if TYPE_CHECKING:
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime, Spawn
     from crabka.quorum.raft.quorum import RaftQuorum
+    from crabka.serving.access.access import Access
 
 # How often partitions are tried again that had no descriptor.
 RETRY_INTERVAL_MS: Final = 5000
@@ -65,6 +69,7 @@ class BrokerService:
         spawn: Spawn,
         serve: Spawn,
         fail: Callable[[CrabkaError], None],
+        access: Access | None = None,
     ) -> None:
         """`spawn` runs what the broker does by itself, `serve` requests, whose failures their connections report."""
         self._config = config
@@ -98,13 +103,19 @@ class BrokerService:
             fail=fail,
         )
         self.context = build_context(self._parts)
+        self.context.access = access
         self._directories = DirectoryReports(self._channel, self._identity, logs, place_of=self.context.moves.place_of)
         self.context.rebuilder.directories = self._directories
         self._losses = ReplicaLosses(
             logs, self._identity, image=lambda: quorum.image, ask=self._directories.ask, spawn=spawn
         )
         self._replica_host = build_replica_host(self._parts, self.context)
-        self.dispatcher = Dispatcher(self.context, TABLE, forward=Forwarder(self._channel, serve))
+        self.dispatcher = Dispatcher(
+            self.context,
+            TABLE,
+            forward=Forwarder(self._channel, serve),
+            load=guarded_load(TABLE, GUARDS, access, refuse),
+        )
         self._serving = False
         # Partitions whose log dir failed before the controller could be notified.
         self._lost_early: list[Partition] = []

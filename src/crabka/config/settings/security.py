@@ -158,7 +158,14 @@ SASL_KEYS = (
 
 
 SECURITY_KEYS = (
-    ConfigKey("authorizer.class.name", STRING, "", "The Java class that decides what a client may do.", effect="none"),
+    ConfigKey(
+        "authorizer.class.name",
+        STRING,
+        "",
+        "What decides what a client may do: Kafka's StandardAuthorizer by its Java name, whose decisions and settings "
+        "(super.users, allow.everyone.if.no.acl.found) Crabka has, or a class of your own as package.module:Class. "
+        "Empty: everything is allowed.",
+    ),
     ConfigKey(
         "principal.builder.class",
         CLASS,
@@ -211,9 +218,12 @@ SECURITY_KEYS = (
     *SASL_KEYS,
 )
 
+# What only an authorizer reads, as in Kafka, where its class declares them.
+AUTHORIZER_KEYS = frozenset({"super.users", "allow.everyone.if.no.acl.found"})
+
 _REFUSED_NAMES = frozenset(
     {
-        *("authorizer.class.name", "delegation.token.secret.key", "security.providers", "super.users"),
+        *("delegation.token.secret.key", "security.providers"),
         # Java classes that take part in log-ins.
         *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
         *("sasl.login.class", "sasl.server.callback.handler.class"),

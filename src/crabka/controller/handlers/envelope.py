@@ -6,7 +6,9 @@ that the broker finds that controller; all other errors are those of the answer.
 
 from __future__ import annotations
 
+import dataclasses
 from inspect import isawaitable
+from ipaddress import ip_address
 from typing import TYPE_CHECKING, Any
 
 from crabka.controller.api_table import TABLE
@@ -14,12 +16,14 @@ from crabka.errors import OperationError, WireError
 from crabka.protocol.apis import encode_response, read_request, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import pack_response, parse_request_header
+from crabka.security.principal import ANONYMOUS, unpack_principal
 from crabka.serving.api_table import FORWARDABLE
 from crabka.serving.refusals import refuse
 from crabka.serving.request import Request
 
 if TYPE_CHECKING:
     from crabka.controller.context import ControllerContext
+    from crabka.net.connection import ConnectionInfo
 
 _ADDRESS_LENGTHS = (4, 16)
 _LENGTH_BYTES = 4
@@ -38,11 +42,11 @@ async def handle(context: ControllerContext, request: Request) -> Any:
 async def _answer(context: ControllerContext, envelope: Request) -> bytes:
     if len(envelope.body.client_host_address) not in _ADDRESS_LENGTHS:
         raise OperationError(ErrorCode.invalid_request, "Failed to parse client address from envelope")
-    request = _unwrap(envelope)
+    request = _unwrap(envelope, _client_of(envelope))
     if request.api_key not in FORWARDABLE:
         raise OperationError(ErrorCode.invalid_request, f"API {request.api_key} is not eligible for forwarding")
     try:
-        answer = TABLE.load(request.api_key).handle(context, request)
+        answer = context.load(request.api_key).handle(context, request)
         entity = await answer if isawaitable(answer) else answer
     except OperationError as error:
         if error.error_code is ErrorCode.not_controller:
@@ -52,7 +56,21 @@ async def _answer(context: ControllerContext, envelope: Request) -> bytes:
     return frame[_LENGTH_BYTES:]
 
 
-def _unwrap(envelope: Request) -> Request:
+def _client_of(envelope: Request) -> ConnectionInfo:
+    """Return the connection of the client as its broker describes it."""
+    connection = envelope.connection
+    packed = envelope.body.request_principal
+    principal = ANONYMOUS
+    if packed:
+        try:
+            principal = unpack_principal(bytes(packed))
+        except WireError as error:
+            raise OperationError(ErrorCode.principal_deserialization_failure, str(error)) from error
+    host = str(ip_address(bytes(envelope.body.client_host_address)))
+    return dataclasses.replace(connection, peer_host=host, peer_port=0, principal=principal)
+
+
+def _unwrap(envelope: Request, client: ConnectionInfo) -> Request:
     data = memoryview(envelope.body.request_data)
     try:
         header = parse_request_header(data, TABLE.specs.get)
@@ -60,6 +78,4 @@ def _unwrap(envelope: Request) -> Request:
     except WireError as error:
         # Kafka's code for an unreadable request, which differs from that of a malformed envelope.
         raise OperationError(ErrorCode.unsupported_version, f"Failed to parse forwarded request: {error}") from error
-    return Request(
-        header.api_key, header.api_version, header.correlation_id, header.client_id, body, envelope.connection
-    )
+    return Request(header.api_key, header.api_version, header.correlation_id, header.client_id, body, client)

@@ -10,8 +10,6 @@ from crabka.config.settings.security import SASL_KEYS, TLS_KEYS, asks_for_securi
 @pytest.mark.parametrize(
     "name",
     [
-        "authorizer.class.name",
-        "super.users",
         "sasl.login.class",
         "listener.name.internal.sasl.server.callback.handler.class",
         "listener.name.internal.scram-sha-256.sasl.server.callback.handler.class",

@@ -1,0 +1,1 @@
+"""Decisions about what clients may do."""

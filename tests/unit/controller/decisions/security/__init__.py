@@ -1,0 +1,1 @@
+"""Tests of decisions about what clients may do."""
