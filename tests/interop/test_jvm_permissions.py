@@ -3,18 +3,25 @@
 from __future__ import annotations
 
 import asyncio
+import json
+import logging
 from collections.abc import Iterator
+from pathlib import Path
 from typing import Any
 
 import pytest
 
+from crabka.cli.main import execute
 from crabka.clients import ClientSecurity, Connection, ConnectionSettings
 from crabka.clients.cluster.connection import response_offset
 from crabka.config.java_classes import STANDARD_AUTHORIZER
+from crabka.config.properties import format_properties
 from crabka.protocol.apis import ApiKey, encode_request, read_response
 from crabka.runtime import AsyncioNetwork
 from crabka.runtime import run as run_on_loop
-from tests.support.kafka.oracle import JvmKafka, require_jvm
+from tests.support.kafka.oracle import JvmKafka, require_jvm, run_tool
+from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
 from tests.support.nodes.sim_node import build, row
 from tests.support.security.calls import ACLS, CALLS, TOPICS, USERS, TopicIds, chosen_versions, outcome, request_body
 from tests.support.security.guarded_node import GuardedNode, guarded_node, versions_of
@@ -108,6 +115,16 @@ def kafka(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         yield users_port
 
 
+@pytest.fixture
+def root_logger() -> Iterator[logging.Logger]:
+    """The root logger, as it was before: commands set up the logging of the process."""
+    root = logging.getLogger()
+    handlers, level = root.handlers[:], root.level
+    yield root
+    root.handlers[:] = handlers
+    root.setLevel(level)
+
+
 @pytest.fixture(scope="module")
 def crabka_node() -> Iterator[GuardedNode]:
     with guarded_node() as node:
@@ -148,3 +165,47 @@ def test_error_codes_of_every_api_are_those_of_kafka(kafka: int, crabka_node: Gu
             only_theirs = [each for each in theirs[call, version, user] if each not in ours]
             differences.append(f"{call} v{version} as {user}: ours {only_ours}, Kafka's {only_theirs}")
     assert not differences, "\n".join(differences)
+
+
+def test_commands_about_acls_work_with_kafka(
+    kafka: int, tmp_path: Path, capsys: pytest.CaptureFixture[str], root_logger: logging.Logger
+) -> None:
+    login = {"security.protocol": "SASL_PLAINTEXT", "sasl.mechanism": "PLAIN"}
+    file = tmp_path / "client.properties"
+    file.write_text(format_properties({**login, "sasl.username": "root", "sasl.password": "root"}))
+    options = ["--bootstrap", f"127.0.0.1:{kafka}", "--command-config", str(file), "--json"]
+    grant = ["--allow", "User:dave", "--consumer", "--topic", "stock", "--group", "till", "--prefix"]
+    assert execute(["acls", "add", *grant, *options]) == 0
+    capsys.readouterr()
+
+    def granted() -> set[tuple[str, str]]:
+        assert execute(["acls", "list", "--principal", "User:dave", *options]) == 0
+        return {(row["resource"], row["operation"]) for row in json.loads(capsys.readouterr().out)}
+
+    # Kafka's broker may learn of an ACL a little after the controller has created it.
+    assert wait_until(lambda: len(granted()) == 3, "the ACLs are listed")
+    assert granted() == {("Topic", "Read"), ("Topic", "Describe"), ("Group", "Read")}
+    asked = ["--principal", "User:dave", "--operation", "Read", "--topic", "stock-1"]
+    assert execute(["acls", "explain", *asked, *options]) == 0
+    assert json.loads(capsys.readouterr().out)[0]["allowed"]
+    assert execute(["acls", "remove", *grant, "--execute", *options]) == 0
+    assert len(json.loads(capsys.readouterr().out)) == 3
+    assert wait_until(lambda: not granted(), "the ACLs are gone")
+
+
+def test_kafka_acls_changes_acls_of_a_node(tmp_path: Path) -> None:
+    require_jvm()
+    settings = {"authorizer.class.name": STANDARD_AUTHORIZER, "super.users": "User:ANONYMOUS"}
+    with CrabkaProcess(tmp_path, settings) as node:
+        tool, where = "org.apache.kafka.tools.AclCommand", ["--bootstrap-server", node.bootstrap_servers]
+        grant = ["--allow-principal", "User:alice", "--producer", "--topic", "orders"]
+        run_tool(tool, *where, "--add", *grant, "--resource-pattern-type", "prefixed")
+        run_tool(tool, *where, "--add", "--deny-principal", "User:eve", "--operation", "All", "--cluster")
+        listed = run_tool(tool, *where, "--list").stdout
+        assert "ResourcePattern(resourceType=TOPIC, name=orders, patternType=PREFIXED)" in listed
+        assert "principal=User:alice, host=*, operation=WRITE, permissionType=ALLOW" in listed
+        assert "principal=User:eve, host=*, operation=ALL, permissionType=DENY" in listed
+        run_tool(tool, *where, "--remove", "--force", "--topic", "orders", "--resource-pattern-type", "prefixed")
+        left = run_tool(tool, *where, "--list").stdout
+        assert "User:alice" not in left
+        assert "User:eve" in left

@@ -10,6 +10,7 @@ import typer
 
 from crabka import __version__
 from crabka.cli import completion
+from crabka.cli.acls import commands as acls
 from crabka.cli.cluster import brokers, quorum
 from crabka.cli.cluster import local as cluster
 from crabka.cli.doctor import commands as doctor_command
@@ -42,6 +43,7 @@ app.add_typer(records.app, name="records")
 app.add_typer(offsets.app, name="offsets")
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
+app.add_typer(acls.app, name="acls")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_dirs.app, name="log-dirs")

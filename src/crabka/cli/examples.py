@@ -71,6 +71,17 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "doctor --lake s3://bucket/lake --table orders",
         "doctor --data-dir /var/lib/crabka",
     ),
+    "acls list": ("acls list", "acls list --topic orders --matching"),
+    "acls add": (
+        "acls add --allow User:alice --producer --topic orders",
+        "acls add --allow User:bob --consumer --topic orders --group billing",
+        "acls add --deny User:eve --operation All --topic pay --prefix",
+    ),
+    "acls remove": (
+        "acls remove --allow User:alice --producer --topic orders",
+        "acls remove --topic orders --execute",
+    ),
+    "acls explain": ("acls explain --principal User:alice -o Write --topic orders",),
     "brokers list": ("brokers list",),
     "brokers unregister": ("brokers unregister 3",),
     "partitions reassign": (

@@ -39,15 +39,14 @@ def produce(access: Access, context: BrokerContext, request: Request) -> Any:
     denied: list[ProduceTopic] = []
     is_transactional = False
     for topic in body.topics:
-        name = topic.name
+        name, topic_id, rows = topic
         if not name:
-            found = context.image.topics.by_id.get(topic.topic_id)
+            found = context.quorum.image.topics.by_id.get(topic_id)
             # Its handler says that there is no such topic.
-            name = None if found is None else found.name
-        if name is not None and not allows(request, _WRITE, _TOPIC, name):
+            name = "" if found is None else found.name
+        if name and not allows(request, _WRITE, _TOPIC, name):
             denied.append(topic)
-        for row in topic.partitions:
-            records = row.records
+        for _, records in rows:
             if records is not None and len(records) > _ATTRIBUTES_AT and records[_ATTRIBUTES_AT] & TRANSACTIONAL_FLAG:
                 is_transactional = True
     if is_transactional and (

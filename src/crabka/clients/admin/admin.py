@@ -13,6 +13,7 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from typing import Any
 
+from crabka.clients.admin.acls import AclAdmin
 from crabka.clients.admin.admin_types import (
     ActiveProducer,
     ConfigChange,
@@ -57,6 +58,7 @@ class Admin:
         self.log_dirs = LogDirAdmin(requests)
         # Groups and their offsets.
         self.groups = GroupAdmin(requests)
+        self.acls = AclAdmin(requests)
         self.transactions = TransactionAdmin(requests)
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:

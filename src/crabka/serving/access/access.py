@@ -28,6 +28,7 @@ class Access:
         self.authorizer = authorizer
         self._allows = authorizer.allows
         self._audit = audit
+        self._logs_allowed = audit.logs_allowed
         self._requesters: dict[tuple[Principal, str], Requester] = {}
 
     def allows(
@@ -45,7 +46,7 @@ class Access:
         if requester is None:
             requester = self._remember(connection.principal, connection.peer_host)
         allowed = self._allows(requester, operation, resource_type, name)
-        if self._audit.logs_allowed if allowed else logs_denial:
+        if self._logs_allowed() if allowed else logs_denial:
             explain = self.authorizer.explain
             self._audit.note(
                 request,
@@ -71,7 +72,7 @@ class Access:
         connection = request.connection
         requester = self._remember(connection.principal, connection.peer_host)
         allowed = self.authorizer.allows_any(requester, operation, resource_type)
-        if not allowed or self._audit.logs_allowed:
+        if not allowed or self._logs_allowed():
             verdict = Verdict(allowed, "AnyResourceOfType")
             self._audit.note(request, requester, operation, resource_type, "*", explain=lambda: verdict)
         return allowed

@@ -6,6 +6,7 @@ refuses nothing by itself, as for the list of authorized operations, are not log
 
 from __future__ import annotations
 
+import functools
 import json
 import logging
 from datetime import UTC, datetime
@@ -32,11 +33,8 @@ class AuditLog:
         self._clock = clock
         # Bound once: asked at every request that is allowed.
         self._is_enabled = logger.isEnabledFor
-
-    @property
-    def logs_allowed(self) -> bool:
-        """Whether permissions are logged."""
-        return self._is_enabled(logging.DEBUG)
+        self.logs_allowed = functools.partial(logger.isEnabledFor, logging.DEBUG)
+        """Return whether permissions are logged."""
 
     def note(
         self,

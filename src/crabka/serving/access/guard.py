@@ -9,6 +9,7 @@ from __future__ import annotations
 import asyncio
 import dataclasses
 from collections.abc import Awaitable, Callable, Mapping
+from functools import partial
 from typing import Any, Final, NamedTuple
 
 from crabka.errors import OperationError, drop_tracebacks
@@ -82,8 +83,8 @@ def guarded_load(table: ApiTable, guards: Guards, access: Access | None, refuse:
 def guarded(handler: Handler, row: Row, access: Access, refuse: Refuse) -> Handler:
     """Return the handler with the checks of its row before it."""
     if row.handle is not None:
-        replacement, is_async = row.handle, asyncio.iscoroutinefunction(row.handle)
-        return handler.with_handle(lambda context, request: replacement(access, context, request), is_async=is_async)
+        # Not a lambda: this is on the path of every record.
+        return handler.with_handle(partial(row.handle, access), is_async=asyncio.iscoroutinefunction(row.handle))
     if row.guard is None:
         return handler
     inner, guard = handler.handle, row.guard

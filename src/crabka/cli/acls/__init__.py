@@ -1,0 +1,1 @@
+"""`crabka acls`: permissions of users."""
