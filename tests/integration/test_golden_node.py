@@ -20,6 +20,7 @@ from crabka.clients.fetcher.offsets import (
     OffsetAndTimestamp,
 )
 from crabka.ids import TopicPartition
+from crabka.security.acls import AclFilter
 from tests.support.nodes.process import wait_until
 from tests.support.recorded.files import GOLDEN
 from tests.support.recorded.node import GoldenProcess, OverlapProcess, read_rows
@@ -92,12 +93,13 @@ def test_the_tier_of_kafka_has_no_fault(nodes: Nodes, golden: str, capsys: pytes
     assert result["segments"] == sum(segment["state"] == "COPY_SEGMENT_FINISHED" for segment in segments)
 
 
-def test_unenforced_security_is_named_at_the_start(nodes: Nodes) -> None:
-    words = nodes["single"].stderr_text()
-    assert "ACLs" in words
-    assert "SCRAM credentials" in words
-    assert "client quotas" in words
-    assert "authorizer.class.name" in words
+def test_acls_of_kafka_are_in_force(nodes: Nodes) -> None:
+    node = nodes["single"]
+    words = node.stderr_text()
+    assert "authorizer.class.name" not in words
+    assert "ACLs" not in words
+    # The operator of this node is one of its super users.
+    assert with_admin(node.bootstrap_servers, lambda admin: admin.acls.describe(AclFilter()))
 
 
 def _wait_for_tiering(node: GoldenProcess) -> None:
