@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import json
 from collections.abc import Iterator
 from pathlib import Path
 from typing import Any
@@ -10,6 +11,8 @@ import pytest
 
 from crabka.cli.cluster.local_layout import find_homes
 from crabka.cli.cluster.local_processes import running_pid
+from crabka.cli.doctor.checks import quorum as quorum_check
+from crabka.cli.main import execute
 from crabka.clients.admin.admin_types import NewTopic
 from crabka.clients.sync.admin import SyncAdmin
 from crabka.clients.sync.producer import SyncProducer
@@ -18,6 +21,9 @@ from tests.support.clusters.processes import CrabkaCluster
 from tests.support.nodes.process import wait_until
 
 CHANGE_SECONDS = 120.0
+# A voter that does not fetch for so long is reported here, so that the test does not wait for it.
+SILENT_MS = 1_000
+STOPPED_NODE = {("quorum", "error", "3"), ("partitions", "warning", "3"), ("partitions", "warning", "t-0")}
 
 
 @pytest.fixture
@@ -26,7 +32,10 @@ def cluster(tmp_path: Path) -> Iterator[CrabkaCluster]:
         yield running
 
 
-def test_a_killed_node_is_replaced_and_comes_back(cluster: CrabkaCluster) -> None:
+def test_a_killed_node_is_replaced_and_comes_back(
+    cluster: CrabkaCluster, capsys: pytest.CaptureFixture[str], monkeypatch: pytest.MonkeyPatch
+) -> None:
+    monkeypatch.setattr(quorum_check, "SILENT_MS", SILENT_MS)
     reported = cluster.said()
     assert reported["bootstrap.servers"] == cluster.bootstrap_servers
     pids = {home.node_id: running_pid(home) for home in find_homes(str(cluster.directory))}
@@ -44,6 +53,7 @@ def test_a_killed_node_is_replaced_and_comes_back(cluster: CrabkaCluster) -> Non
         wait_until(lambda: _leader(admin) in (1, 2), "another broker leads", timeout_s=CHANGE_SECONDS)
         assert len(producer.send_many("t", [(None, b"meanwhile")])) == 1
         wait_until(lambda: 3 in admin.cluster.describe(include_fenced=True).fenced, "broker 3 is fenced")
+        wait_until(lambda: _problems(capsys, cluster) >= STOPPED_NODE, "the doctor says so", timeout_s=CHANGE_SECONDS)
         cluster.start_again(3)
         wait_until(lambda: sorted(_isr(admin)) == [1, 2, 3], "broker 3 is in sync", timeout_s=CHANGE_SECONDS)
 
@@ -56,6 +66,14 @@ def test_a_cluster_keeps_its_data_and_its_ports(tmp_path: Path) -> None:
     with CrabkaCluster(tmp_path) as second, SyncAdmin(second.bootstrap_servers) as admin:
         assert second.bootstrap_servers == bootstrap
         assert len(admin.describe_topics(["kept"])["kept"].partitions) == 3
+
+
+def _problems(capsys: pytest.CaptureFixture[str], cluster: CrabkaCluster) -> set[tuple[str, str, str]]:
+    """Return the errors and warnings of `crabka doctor` about single nodes and partitions."""
+    capsys.readouterr()
+    assert execute(["doctor", "--json", "--bootstrap", cluster.bootstrap_servers]) == 1
+    found = json.loads(capsys.readouterr().out)["findings"]
+    return {(each["check"], each["severity"], place) for each in found for place in each["places"]}
 
 
 def _brokers(admin: SyncAdmin) -> list[int]:

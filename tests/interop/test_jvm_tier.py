@@ -96,6 +96,33 @@ def test_a_live_tier_of_kafka_is_clean(kafka: JvmKafka, capsys: pytest.CaptureFi
         assert result["segments"] == len(segments)
 
 
+def test_the_doctor_examines_kafka(kafka: JvmKafka, capsys: pytest.CaptureFixture[str]) -> None:
+    code = execute(
+        ["doctor", "--json", "--bootstrap", kafka.bootstrap_servers, "--tier", f"file://{kafka.directory}/tier"]
+    )
+    report = json.loads(capsys.readouterr().out)
+    assert report["software"] == "Apache Kafka"
+    findings = {each["check"]: each for each in report["findings"]}
+    # The disk and the limits of the machine that runs the tests are not what is tested.
+    bad = {name for name, each in findings.items() if each["severity"] in ("error", "warning")}
+    assert bad <= {"disks", "descriptors"}, [each for each in report["findings"] if each["check"] in bad]
+    assert code == (1 if bad else 0)
+    assert set(findings) >= {
+        "addresses",
+        "partitions",
+        "transactions",
+        "groups",
+        "tier",
+        "versions",
+        "settings",
+        "clock",
+    }
+    assert findings["tier"]["reason"] == "2 partitions tiered, no object is missing"
+    assert findings["clock"]["reason"] == "the clock of controller 1 agrees with this machine"
+    skipped = {each["check"]: each["reason"] for each in report["not_checked"]}
+    assert skipped["damage"] == "Apache Kafka does not report it"
+
+
 def test_damage_of_a_live_tier_is_found(kafka: JvmKafka, capsys: pytest.CaptureFixture[str]) -> None:
     where = ["--bootstrap", kafka.bootstrap_servers, "--config", str(kafka.properties_path)]
     found = wait_until(

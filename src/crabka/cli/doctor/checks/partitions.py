@@ -81,16 +81,12 @@ def _offline(facts: PartitionFacts, partitions: _Partitions) -> Iterator[Finding
 
 
 def _below_min(facts: PartitionFacts, partitions: _Partitions) -> Iterator[Finding]:
-    below = {
-        name: each
-        for name, each in partitions.items()
-        if each.leader >= 0 and len(each.isr) < facts.min_in_sync.get(name.topic, 0)
-    }
-    # A topic with more required replicas than replicas is a matter of its settings.
-    below = {name: each for name, each in below.items() if len(each.replicas) >= facts.min_in_sync[name.topic]}
+    # As brokers do: a topic needs no more replicas in sync than it has.
+    needed = {name: min(facts.min_in_sync.get(name.topic, 0), len(each.replicas)) for name, each in partitions.items()}
+    below = {name: each for name, each in partitions.items() if each.leader >= 0 and len(each.isr) < needed[name]}
     if below:
         name, worst = next(iter(below.items()))
-        required = facts.min_in_sync[name.topic]
+        required = needed[name]
         missing = sorted({replica for each in below.values() for replica in set(each.replicas) - set(each.isr)})
         verb = "refuses" if len(below) == 1 else "refuse"
         yield error(

@@ -12,7 +12,6 @@ from crabka.cli.doctor.finding import (
     Outcome,
     cannot_reach,
     counted,
-    error,
     fine,
     hint,
     on_cluster,
@@ -105,23 +104,14 @@ def find_settings(facts: SettingFacts) -> Outcome:
 
 
 def _min_in_sync(facts: SettingFacts) -> Iterator[Finding]:
-    for topic in facts.topics:
-        minimum = topic.number(MIN_IN_SYNC)
-        if minimum is None or minimum <= topic.replica_count:
-            continue
-        yield error(
-            f"{topic.name} requires {minimum} replicas in sync but has {counted(topic.replica_count, 'replica')}: "
-            "every write with acks=all is refused.",
-            _set(topic.name, MIN_IN_SYNC, max(1, topic.replica_count - 1)),
-            [topic.name],
-        )
     replicated = [topic for topic in facts.topics if topic.replica_count > 1]
-    without_spare = [topic.name for topic in replicated if topic.number(MIN_IN_SYNC) == topic.replica_count]
+    # A topic needs no more replicas in sync than it has, whatever the setting says.
+    without_spare = [topic.name for topic in replicated if (topic.number(MIN_IN_SYNC) or 0) >= topic.replica_count]
     if without_spare:
         verb = "stops" if len(without_spare) == 1 else "stop"
         yield warning(
             f"{counted(len(without_spare), 'topic')} {verb} taking writes with acks=all when one broker is down: "
-            f"{MIN_IN_SYNC} is the number of replicas ({some(without_spare)}).",
+            f"{MIN_IN_SYNC} leaves none to spare ({some(without_spare)}).",
             _set(without_spare[0], MIN_IN_SYNC, _replicas(facts, without_spare[0]) - 1),
             without_spare,
         )

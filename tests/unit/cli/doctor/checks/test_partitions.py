@@ -53,9 +53,11 @@ def test_partitions_that_refuse_writes_are_an_error() -> None:
     ]
 
 
-def test_more_required_replicas_than_there_are_is_no_matter_of_replicas() -> None:
+def test_a_topic_needs_no_more_replicas_in_sync_than_it_has() -> None:
     alone = partition(0, replicas=(1,), isr=(1,))
     assert texts(find_partitions(facts(alone, minimum=2))) == [("ok", "1 partition, all replicas in sync")]
+    lacking = partition(0, replicas=(1, 2), isr=(1,))
+    assert [severity for severity, _ in texts(find_partitions(facts(lacking, minimum=3)))] == ["error", "warning"]
 
 
 def test_replicas_out_of_sync_are_a_warning() -> None:

@@ -35,18 +35,11 @@ def test_usual_settings_are_fine() -> None:
     [
         (
             3,
-            {"min_insync_replicas": "4"},
-            "error",
-            "t requires 4 replicas in sync but has 3 replicas: every write with acks=all is refused.",
-            "crabka configs alter topic t --set min.insync.replicas=2",
-        ),
-        (
-            3,
             {"min_insync_replicas": "3"},
             "warning",
             (
-                "1 topic stops taking writes with acks=all when one broker is down: min.insync.replicas is the number "
-                "of replicas (t)."
+                "1 topic stops taking writes with acks=all when one broker is down: min.insync.replicas leaves none "
+                "to spare (t)."
             ),
             "crabka configs alter topic t --set min.insync.replicas=2",
         ),
@@ -104,6 +97,13 @@ def test_dangerous_settings_of_topics(
 ) -> None:
     found = only(find_settings(facts(topic(replicas, **settings))))
     assert (found.severity.value, found.reason, line(found)) == (severity, text, command)
+
+
+def test_more_required_replicas_than_there_are_count_as_all() -> None:
+    found = only(find_settings(facts(topic(2, min_insync_replicas="3"))))
+    assert line(found) == "crabka configs alter topic t --set min.insync.replicas=1"
+    alone = facts(topic(1, min_insync_replicas="2"))._replace(broker_ids=[1])
+    assert only(find_settings(alone)).severity.value == "ok"
 
 
 @pytest.mark.parametrize(
