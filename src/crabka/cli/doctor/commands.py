@@ -63,6 +63,8 @@ def doctor(
     Nothing is changed. Works with Apache Kafka, too. Exit codes: 0 no problems, 1 errors or warnings, 2 no broker
     answers.
     """
+    if data_dir == "":
+        raise ConfigError("--data-dir is empty")
     if timeout <= 0:
         raise ConfigError("--timeout must be more than 0")
     if table and lake is None:
@@ -83,7 +85,8 @@ def doctor(
     except ConfigError:
         raise
     except (CrabkaError, OSError) as error:
-        text = f"{explained_text(error)}; on its machine, `crabka doctor --data-dir DIR` examines it"
+        elsewhere = "where a node should run, `crabka doctor --data-dir DIR` examines its directory"
+        text = f"{explained_text(error)}; {elsewhere}"
         print(f"crabka: {as_typed(text)}", file=sys.stderr)
         raise typer.Exit(CANNOT_EXAMINE) from error
     _finish(found, _cluster_options(bootstrap, command_config), as_json=as_json, quiet=quiet)

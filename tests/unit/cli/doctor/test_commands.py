@@ -35,6 +35,7 @@ def test_without_a_broker_the_directory_is_suggested(crabka: RunCommand) -> None
     [
         (("--timeout", "0"), "--timeout must be more than 0"),
         (("--timeout", "soon"), "soon is no duration"),
+        (("--data-dir", ""), "--data-dir is empty"),
         (("--table", "t"), "--table needs --lake URL"),
         (("--bootstrap", "::"), "is not host:port"),
         (("--command-config", "/no/such/file"), "cannot read /no/such/file"),

@@ -83,6 +83,8 @@ def find_data_dir(facts: DataDirFacts) -> Outcome:
         return Outcome([error(f"{facts.path} does not exist: the disk is not mounted, or nothing was formatted.", new)])
     if not facts.is_directory:
         return Outcome([error(f"{facts.path} is a file, not a directory.", shell("ls", "-ld", facts.path))])
+    if facts.path in facts.denied and not facts.names:
+        return Outcome([*_denied(facts)])
     findings = [*_identity(facts), *_small_files(facts), *_quorum(facts), *_denied(facts), *_names(facts)]
     findings += [found for found in (room_finding(facts.path, facts.total_bytes, facts.free_bytes),) if found]
     findings += [found for found in (speed_finding(facts.path, facts.sync_ms),) if found]
@@ -164,7 +166,8 @@ def _denied(facts: DataDirFacts) -> Iterator[Finding]:
         yield error(
             f"{counted(len(facts.denied), 'path')} {verb} not readable and writable for {facts.user} "
             f"({some(facts.denied)}): a node of this user does not start.",
-            shell("chown", "-R", facts.user, facts.path),
+            # Not for a directory that is somebody else's.
+            shell("chown", "-R", facts.user, facts.path) if facts.identity is not None else None,
             facts.denied,
         )
 

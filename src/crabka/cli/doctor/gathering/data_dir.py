@@ -36,7 +36,7 @@ def gather_data_dir(path: str) -> DataDirFacts:
     try:
         names = sorted(os.listdir(root))
     except OSError:
-        return DataDirFacts(path, denied=(path,), user=user, identity_problem=f"{path} cannot be read by {user}")
+        return DataDirFacts(path, denied=(path,), user=user)
     identity, problem = _identity(path)
     locked_by = machine.lock_holder(path)
     usage = OsFileSystem().disk_usage(path)

@@ -33,6 +33,11 @@ def test_the_clock_of_the_controller(node_ms: int, severity: str, text: str) -> 
     assert line(found) == ("" if severity == "ok" else "timedatectl set-ntp true")
 
 
+def test_a_slow_answer_says_nothing_within_its_time() -> None:
+    slow = ClockReading(1, ASKED + 30_000, ASKED, ASKED + 60_000)
+    assert only(find_clock(ClockFacts([slow], []))).severity.value == "ok"
+
+
 def test_a_record_from_the_future_shows_a_clock_that_is_ahead() -> None:
     stamped = [ClockReading(2, 2_000_000, 2_000_000, ANSWERED), ClockReading(3, 5, 5, ANSWERED)]
     found = only(find_clock(ClockFacts([reading(ASKED)], stamped)))

@@ -99,6 +99,13 @@ def test_a_directory_of_a_stopped_node_is_fine() -> None:
             "chown -R kafka /d",
         ),
         (
+            # It may be somebody else's.
+            DataDirFacts("/d", denied=["/d"], user="kafka"),
+            "error",
+            "1 path is not readable and writable for kafka (/d): a node of this user does not start.",
+            "",
+        ),
+        (
             SOUND._replace(names=[*NAMES, "notes.txt", "photos"]),
             "warning",
             "/d has 2 names that no node writes (notes.txt, photos): an unformatted directory with them is refused.",

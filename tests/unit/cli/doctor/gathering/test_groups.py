@@ -2,10 +2,13 @@
 
 from __future__ import annotations
 
+import time
+
 from crabka.cli.doctor.checks.groups import GroupFacts, GroupPosition
 from crabka.cli.doctor.gathering.groups import _retention_ms, gather_groups
 from crabka.clients.admin.admin_types import ConfigValue
 from crabka.clients.sync.admin import SyncAdmin
+from crabka.clients.sync.producer import SyncProducer
 from crabka.ids import TopicPartition
 from tests.unit.cli.conftest import RunCommand
 from tests.unit.cli.doctor.conftest import Gather
@@ -30,6 +33,19 @@ def test_a_position_is_seen_with_its_log_and_its_retention(
     assert (found.committed, found.log_start, found.log_end, found.has_members) == (3, 2, 4, False)
     # All records are new.
     assert (found.expiring_end, found.retention_ms) == (2, LONG_MS)
+
+
+def test_unread_records_that_are_all_old_are_about_to_go(
+    gathered: Gather[GroupFacts], on_broker: RunCommand, broker: str
+) -> None:
+    on_broker("topics", "create", "old", "-c", "retention.ms=400d")
+    long_ago = time.time_ns() // 1_000_000 - round(LONG_MS * 0.9)
+    with SyncProducer(broker) as producer:
+        producer.send("old", b"a", timestamp=long_ago)
+        producer.send("old", b"b", timestamp=long_ago).result(60)
+    on_broker("groups", "reset", "old", "--topic", "old", "--to-earliest", "--execute")
+    (found,) = positions(gathered(gather_groups), "old")
+    assert (found.committed, found.log_end, found.expiring_end) == (0, 2, 2)
 
 
 def test_groups_that_have_read_all_are_not_asked_for_retention(
