@@ -17,6 +17,7 @@ from crabka.cli.options import DURATION, as_duration_ms
 DEFAULT_TIMEOUT: Final = "30s"
 _LEAST_MS: Final = 100
 _BOOTSTRAP: Final = "bootstrap"
+_TIMEOUT: Final = "timeout"
 _timeout_ms: ContextVar[int] = ContextVar("timeout_ms", default=30_000)
 
 
@@ -29,7 +30,9 @@ def add_timeout(command: Any) -> Any:
     """Add the option to all commands of a tree that have `--bootstrap`; return the tree."""
     option = _option()
     for each in _commands(command):
-        if any(parameter.name == _BOOTSTRAP for parameter in each.params):
+        names = {parameter.name for parameter in each.params}
+        # `crabka doctor` has one of its own, for all that it asks.
+        if _BOOTSTRAP in names and _TIMEOUT not in names:
             each.params.append(option)
     return command
 
@@ -64,4 +67,4 @@ def _option() -> Any:
     """Return the option as typer makes it of an annotation."""
     template = typer.Typer(add_completion=False)
     template.command()(_with_timeout)
-    return next(each for each in typer.main.get_command(template).params if each.name == "timeout")
+    return next(each for each in typer.main.get_command(template).params if each.name == _TIMEOUT)

@@ -166,7 +166,7 @@ def _denied(facts: DataDirFacts) -> Iterator[Finding]:
         yield error(
             f"{counted(len(facts.denied), 'path')} {verb} not readable and writable for {facts.user} "
             f"({some(facts.denied)}): a node of this user does not start.",
-            # Not for a directory that is somebody else's.
+            # Not for a directory that no node has formatted.
             shell("chown", "-R", facts.user, facts.path) if facts.identity is not None else None,
             facts.denied,
         )

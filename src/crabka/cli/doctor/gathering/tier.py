@@ -11,7 +11,7 @@ from crabka.cli.doctor.gathering.overview import Overview
 from crabka.cli.tier.status import status_rows
 from crabka.clients.admin.admin import Admin
 from crabka.clients.cluster.cluster import Cluster
-from crabka.errors import ConfigError, CrabkaError
+from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.remote_topic.settings import METADATA_TOPIC
 from crabka.remote_topic.tier_view import TierView
@@ -58,19 +58,17 @@ async def gather_tier(
     ]
     if not partitions:
         raise NotApplicableError("no topic is tiered")
-    faults, unread = await _look_into(cluster, overview, tier_url)
+    faults, unread = await _look_into(cluster, tier_url)
     return TierFacts(partitions, faults, unread, failures, tier_url)
 
 
-async def _look_into(
-    cluster: Cluster, overview: Overview, tier_url: str | None
-) -> tuple[Sequence[TierFault] | None, str]:
+async def _look_into(cluster: Cluster, tier_url: str | None) -> tuple[Sequence[TierFault] | None, str]:
     """Compare the objects of the storage with the metadata; return why not if that is not possible."""
     from crabka.remote_topic.tier_check import CheckOptions, TierCheck
 
     storage: RemoteStorageManager | None = None
     try:
-        storage = _open(overview, tier_url)
+        storage = await _open(Admin(cluster), tier_url)
         result = await TierCheck(TierView(cluster), storage, CheckOptions(grace_ms=_GRACE_MS)).run(SilentProgress())
     except (CrabkaError, OSError) as error:
         return None, str(error)
@@ -80,22 +78,8 @@ async def _look_into(
     return result.faults, ""
 
 
-def _open(overview: Overview, tier_url: str | None) -> RemoteStorageManager:
+async def _open(admin: Admin, tier_url: str | None) -> RemoteStorageManager:
     """Open the storage of an address, or the one that brokers publish. Raises ConfigError."""
-    from crabka.cli.tier.storage import open_storage
-    from crabka.remote.backends.url import CLASS_NAME
-    from crabka.remote.opening import DEFAULT_PREFIX, PREFIX_KEY, open_storage_of
+    from crabka.cli.tier.storage import open_published_storage, open_storage
 
-    if tier_url is not None:
-        found = open_storage(tier_url, None)
-        if found is not None:
-            return found
-    for configs in overview.configs.values():
-        settings = {
-            name: each.value
-            for name, each in configs.items()
-            if each.value and (name in (CLASS_NAME, PREFIX_KEY) or name.startswith(DEFAULT_PREFIX))
-        }
-        if CLASS_NAME in settings and len(settings) > 1:
-            return open_storage_of(settings)
-    raise ConfigError("the brokers do not publish its address, pass --tier URL")
+    return open_storage(tier_url, None) or await open_published_storage(admin)

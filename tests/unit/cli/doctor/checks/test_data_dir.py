@@ -99,7 +99,7 @@ def test_a_directory_of_a_stopped_node_is_fine() -> None:
             "chown -R kafka /d",
         ),
         (
-            # It may be somebody else's.
+            # Its owner may have put it to another use.
             DataDirFacts("/d", denied=["/d"], user="kafka"),
             "error",
             "1 path is not readable and writable for kafka (/d): a node of this user does not start.",
