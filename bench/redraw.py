@@ -12,6 +12,7 @@ from bench.moves import MOVES
 from bench.report import RESULTS
 from bench.spark import SPARK
 from bench.suite import Suite
+from bench.testkit.suites import TESTKIT
 from bench.tier import TIER
 
 # The names of result files in bench/results.
@@ -21,6 +22,7 @@ KEPT: Final[Mapping[str, Suite[Any]]] = {
     "tier-kafka-4.3.0": TIER,
     "moves-kafka-4.3.0": MOVES,
     "spark-stock-4.2": SPARK,
+    "testkit-kafka-4.3.0": TESTKIT,
 }
 
 

@@ -130,17 +130,17 @@ def _row(scope: str, title: str) -> BenchRow:
     return BenchRow(f"suite_{scope}", title, "s", "suites", higher_is_better=False, bar=1.0, stretch=0.33)
 
 
-def _cpu(scope: str) -> BenchRow:
-    return seen(f"cpu_{scope}", "CPU of that, tests and brokers", "s", "suites", higher_is_better=False)
+def _cpu(scope: str, title: str) -> BenchRow:
+    return seen(f"cpu_{scope}", title, "s", "suites", higher_is_better=False)
 
 
 TESTKIT_ROWS = (
     _row("session", "50 small tests in 10 files, one broker for all"),
-    _cpu("session"),
+    _cpu("session", "CPU of tests and broker, one broker for all"),
     _row("module", "the same, a broker per file"),
-    _cpu("module"),
+    _cpu("module", "CPU of tests and brokers, a broker per file"),
     seen("suite_function", "the same, a broker per test", "s", "suites", higher_is_better=False),
-    _cpu("function"),
+    _cpu("function", "CPU of tests and brokers, a broker per test"),
 )
 TESTKIT_EXPERIMENTS = {"suites": suites}
 TESTKIT = Suite(
@@ -151,4 +151,5 @@ TESTKIT = Suite(
     quick=TestkitWork(10, 2),
     setting="Kafka with 1 GiB heap, without a container",
     name="testkit-latest",
+    subject="Suites of small tests",
 )
