@@ -30,12 +30,12 @@ def _identifiers() -> frozenset[str]:
     found: set[str] = set()
     for path in SOURCE.rglob("*.py"):
         package = path.relative_to(SOURCE).parts[0]
+        text = path.read_text(encoding="utf-8")
         if package not in {"config", "cli", "clients", "testing", "embedded"} and "generated" not in path.parts:
-            text = path.read_text(encoding="utf-8")
             found |= set(re.findall(r"\.([a-z][a-z0-9_]+)\b", text))
-            if package == "security":
-                # Settings of listeners are read by their names.
-                found |= {field_name(name) for name in re.findall(r'"([a-z]+(?:\.[a-z]+)+)"', text)}
+        if package == "security" or path.name == "node_security.py":
+            # Settings of listeners are read by their names.
+            found |= {field_name(name) for name in re.findall(r'"([a-z]+(?:\.[a-z]+)+)"', text)}
     return frozenset(found)
 
 

@@ -19,7 +19,7 @@ from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.loading import load_read_only
 from crabka.quorum.log.metadata_log import LogFlush
 from crabka.quorum.raft.options import QuorumOptions
-from crabka.quorum.raft.sender import PlaintextDialer
+from crabka.quorum.raft.sender import NetworkDialer
 from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with
 from tests.support.kraft_sim import planted
@@ -248,7 +248,7 @@ class PortDialer:
     HOSTS: ClassVar = {27193: host_of(1), 27293: host_of(2), 27393: host_of(3)}
 
     def __init__(self, network: Network) -> None:
-        self._plain = PlaintextDialer(network, "golden")
+        self._plain = NetworkDialer(network, "golden")
 
     async def dial(self, endpoint: VoterEndpoint, timeout_ms: int) -> Connection:
         return await self._plain.dial(VoterEndpoint("", self.HOSTS[endpoint.port], PORT), timeout_ms)

@@ -7,6 +7,7 @@ import logging
 from typing import TYPE_CHECKING, Any
 
 from crabka.clients.cluster.connection import Connection, ConnectionSettings
+from crabka.clients.security.security import ClientSecurity
 from crabka.controller.decisions.registration import ControllerApplication, admit_controller
 from crabka.errors import CrabkaError, InvariantError, OperationError
 from crabka.metadata.features import CONTROLLER_REGISTRATION_LEVEL, SUPPORTED_FEATURES
@@ -31,8 +32,9 @@ REQUEST_TIMEOUT_MS = 5000
 class ControllerRegistrar:
     """Registers one controller for as long as it runs."""
 
-    def __init__(self, context: ControllerContext, endpoints: Sequence[Endpoint]) -> None:
+    def __init__(self, context: ControllerContext, endpoints: Sequence[Endpoint], security: ClientSecurity) -> None:
         self._context = context
+        self._security = security
         self._application = ControllerApplication(
             controller_id=context.node_id,
             incarnation_id=context.runtime.new_uuid(),
@@ -88,6 +90,7 @@ class ControllerRegistrar:
             client_id=f"controller-{self._application.controller_id}-registration",
             connect_timeout_ms=REQUEST_TIMEOUT_MS,
             request_timeout_ms=REQUEST_TIMEOUT_MS,
+            security=self._security,
         )
         connection = await Connection.open(self._context.runtime.network, endpoint.host, endpoint.port, settings)
         try:

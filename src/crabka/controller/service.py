@@ -5,6 +5,7 @@ from __future__ import annotations
 from inspect import isawaitable
 from typing import TYPE_CHECKING, Any
 
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.controller.api_table import TABLE
 from crabka.controller.broker_watch import BrokerWatch
 from crabka.controller.context import ControllerContext
@@ -56,9 +57,14 @@ class ControllerService:
         serve: Spawn,
         on_broken_invariant: Callable[[InvariantError], None],
         access: Access | None = None,
+        security: ClientSecurity = UNPROTECTED,
     ) -> None:
-        """`spawn` runs duties, `serve` runs requests, whose connections report failures."""
+        """`spawn` runs duties, `serve` runs requests, whose connections report failures.
+
+        `security` is that of connections to other controllers.
+        """
         load = guarded_load(TABLE, GUARDS, access, refuse)
+        self._security = security
         self._quorum = quorum
         self._spawn = spawn
         self._configs = EffectiveConfigs(config)
@@ -100,7 +106,7 @@ class ControllerService:
 
     async def start(self, endpoints: Sequence[Endpoint]) -> None:
         """Serve, and register this controller, reachable at `endpoints`, with the active one in the background."""
-        self._registrar = ControllerRegistrar(self.context, endpoints)
+        self._registrar = ControllerRegistrar(self.context, endpoints, self._security)
         self._background.append(self._spawn(self._registrar.run()))
         self._quorum.on_leadership(self._begin_term, self._end_term)
 

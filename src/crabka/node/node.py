@@ -21,6 +21,7 @@ from crabka.broker.lifecycle.side_port import SidePort
 from crabka.broker.logdirs.metrics import collect_log_dirs, collect_moves
 from crabka.broker.partition.partitions import PartitionRegistry
 from crabka.broker.tiering.metrics import collect_tier
+from crabka.clients.security.node_security import NodeSecurity
 from crabka.controller.service import ControllerService
 from crabka.errors import ConfigError, CrabkaError, InvariantError, StorageError
 from crabka.kraft.voters import VoterEndpoint
@@ -76,6 +77,7 @@ class Node:
         )
         # Locked by itself only if it is no log dir as well.
         self._metadata_dir = LogDir(runtime.fs, config.metadata_log_dir, self._logs.cuts)
+        self._security = NodeSecurity.load(config)
         limit, descriptors = runtime.open_file_limit, self._logs.descriptors
         self._listeners = NodeListeners(
             config,
@@ -181,6 +183,7 @@ class Node:
                 serve=self._requests.start,
                 on_broken_invariant=self._fail,
                 access=access,
+                security=self._security.controllers,
             )
             await controller.start(endpoints)
             self._listeners.serve_controllers(controller.dispatcher)
@@ -196,7 +199,7 @@ class Node:
             self._runtime,
             self._config.metadata_log_dir,
             self._config.node_id,
-            quorum_options(self._config, voter_endpoints),
+            quorum_options(self._config, voter_endpoints, self._security.controllers),
         )
 
     def _open_access(self, quorum: RaftQuorum) -> Access | None:
@@ -215,6 +218,7 @@ class Node:
             self._logs,
             cluster_id=cluster_id,
             local_controller=self._controller,
+            security=self._security,
             spawn=self._tasks.start,
             serve=self._requests.start,
             fail=self._fail,

@@ -21,6 +21,7 @@ from crabka.clients.cluster.metadata import TopicMetadata
 from crabka.clients.errors import ClientNetworkError
 from crabka.clients.fetcher.offsets import LATEST, list_offsets
 from crabka.clients.producer.producer import Producer, ProducerSettings
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.errors import CrabkaError, InvariantError, OperationError
 from crabka.ids import TopicPartition
 from crabka.ports import Runtime
@@ -45,13 +46,16 @@ class KafkaMetadataEventLogConfig:
     node_id: int
     topic: RemoteTopicSettings = field(default_factory=RemoteTopicSettings)
     cluster: ClusterSettings | None = None
-    """How connections are made; None is in the clear."""
+    """How connections are made; None stands for the defaults."""
+    security: ClientSecurity = UNPROTECTED
 
     def cluster_settings(self) -> ClusterSettings:
         """Return the settings of the connections."""
         if self.cluster is not None:
             return self.cluster
-        return ClusterSettings(ConnectionSettings(client_id=f"{CLIENT_ID_PREFIX}{self.node_id}"))
+        return ClusterSettings(
+            ConnectionSettings(client_id=f"{CLIENT_ID_PREFIX}{self.node_id}", security=self.security)
+        )
 
 
 class KafkaMetadataEventLog:

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any, Final
 
 from crabka.config.keys import INT, LONG, SHORT, ConfigKey, Value, index_keys, invalid
@@ -14,13 +14,9 @@ from crabka.errors import ConfigError
 METADATA_TOPIC: Final = "__remote_log_metadata"
 
 _PREFIX: Final = "remote.log.metadata."
-_CLIENT_PREFIXES: Final = (
-    f"{_PREFIX}common.client.",
-    f"{_PREFIX}producer.",
-    f"{_PREFIX}consumer.",
-    f"{_PREFIX}admin.",
-)
-# An operator who sets these expects a protected connection, so they are refused instead of ignored.
+_COMMON_PREFIX: Final = f"{_PREFIX}common.client."
+_CLIENT_PREFIXES: Final = (f"{_PREFIX}producer.", f"{_PREFIX}consumer.", f"{_PREFIX}admin.")
+# The clients share their connections: security is that of all of them, and refused where it is for one of them.
 _SECURITY_PREFIXES: Final = ("security.", "sasl.", "ssl.")
 _FOR_EVER: Final = -1
 
@@ -81,6 +77,8 @@ class RemoteTopicSettings:
     consume_wait_ms: int = 120_000
     initialization_retry_interval_ms: int = 100
     initialization_retry_max_timeout_ms: int = 120_000
+    security: Mapping[str, str] | None = field(default=None, repr=False)
+    """The properties of TLS and SASL for all clients; None if they are those of the node's own connections."""
 
     @classmethod
     def from_server(cls, config: ServerConfig) -> RemoteTopicSettings:
@@ -91,7 +89,7 @@ class RemoteTopicSettings:
     def from_properties(cls, properties: Mapping[str, str]) -> RemoteTopicSettings:
         """Return the settings; names are without `rlmm.config.`, unknown ones are ignored.
 
-        Raises ConfigError for a value that Kafka refuses, and for security of clients, which are the broker's own.
+        Raises ConfigError for a value that Kafka refuses, and for security of one kind of client alone.
         """
         for name in properties:
             _refuse_security(name)
@@ -101,7 +99,12 @@ class RemoteTopicSettings:
             )
             for name, key in METADATA_TOPIC_KEYS.items()
         }
-        return cls(**fields)
+        security = {
+            name.removeprefix(_COMMON_PREFIX): text
+            for name, text in properties.items()
+            if name.startswith(_COMMON_PREFIX) and name.removeprefix(_COMMON_PREFIX).startswith(_SECURITY_PREFIXES)
+        }
+        return cls(**fields, security=security or None)
 
     def topic_configs(self) -> dict[str, str]:
         """Return the configs of the topic when it is created."""
@@ -119,4 +122,4 @@ class RemoteTopicSettings:
 def _refuse_security(name: str) -> None:
     for prefix in _CLIENT_PREFIXES:
         if name.startswith(prefix) and name.removeprefix(prefix).startswith(_SECURITY_PREFIXES):
-            raise ConfigError(f"{name} is not supported: the metadata topic is reached as brokers reach each other")
+            raise ConfigError(f"{name} is not supported: set it for all clients, by {_COMMON_PREFIX}*")

@@ -6,7 +6,7 @@ import asyncio
 import random
 from collections import defaultdict
 from collections.abc import Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 
 from crabka.clients.admin.admin import Admin
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings
@@ -15,6 +15,7 @@ from crabka.clients.fetcher.fetcher import FetchedRecord, Fetcher, FetcherSettin
 from crabka.clients.fetcher.offsets import LATEST
 from crabka.clients.producer.accumulator import RecordMetadata
 from crabka.clients.producer.producer import Producer, ProducerSettings
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.errors import CrabkaError
 from crabka.ids import TopicPartition
 from crabka.ports import Runtime
@@ -69,10 +70,12 @@ class ClientDesk:
     watch: ClusterWatch
     trace: ClusterTrace
     rng: random.Random
+    security: ClientSecurity = UNPROTECTED
 
     def connect(self) -> Cluster:
         """Return a client's view of the cluster."""
-        return Cluster(self.runtime, self.bootstrap, CONNECTIONS)
+        connection = replace(CONNECTIONS.connection, security=self.security)
+        return Cluster(self.runtime, self.bootstrap, replace(CONNECTIONS, connection=connection))
 
 
 class NumberingProducer:

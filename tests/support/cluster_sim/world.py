@@ -9,6 +9,7 @@ from collections.abc import Awaitable, Callable, Coroutine, Mapping
 from dataclasses import dataclass
 from typing import Any
 
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.ids import TopicPartition
 from crabka.testing import MemoryFileSystem, SimulatedNetwork
 from crabka.testing.simulated_runtime import simulated_runtime
@@ -56,6 +57,8 @@ class RunConditions:
     operates: bool = True
     # Replicas move between the log dirs of their brokers.
     relocates: bool = False
+    # What clients show of themselves.
+    security: ClientSecurity = UNPROTECTED
     storm_s: float = SHORT_STORM_S
     producer_pause_s: float = 0.06
     # How long copying may take to go on after healing.
@@ -89,6 +92,7 @@ class ClusterWorld:
             self.watch,
             self.trace,
             random.Random(self.rng.getrandbits(64)),
+            conditions.security,
         )
         self.scene = CopyScene(self.desk, loop)
         factor = self.layout.replication_factor

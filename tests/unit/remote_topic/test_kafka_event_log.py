@@ -6,6 +6,7 @@ import asyncio
 import uuid
 from collections.abc import AsyncIterator
 from contextlib import asynccontextmanager
+from typing import Any
 
 import pytest
 
@@ -28,7 +29,7 @@ from tests.support.tier_topic.manager import until
 from tests.support.tier_topic.topic import RecordedEvents, append_values, metadata_partitions, serve_create_topics
 
 
-def config_for(simulation: ClientSimulation, **topic: int) -> KafkaMetadataEventLogConfig:
+def config_for(simulation: ClientSimulation, **topic: Any) -> KafkaMetadataEventLogConfig:
     settings = RemoteTopicSettings(consume_wait_ms=20_000, **topic)
     return KafkaMetadataEventLogConfig(bootstrap=simulation.bootstrap, node_id=5, topic=settings)
 

@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Any, Final, Protocol
 
 from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientNetworkError, VersionMismatchError
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.errors import CrabkaError, OperationError, WireError
 from crabka.protocol.apis import SPECS, ApiKey, request_types
 from crabka.protocol.error_codes import ErrorCode
@@ -63,13 +64,21 @@ class ControllerChannel:
     """One per broker. Requests run side by side; a connection is kept as long as its controller is active."""
 
     def __init__(
-        self, runtime: Runtime, quorum: RaftQuorum, *, node_id: int, timeout_ms: int, local: LocalController | None
+        self,
+        runtime: Runtime,
+        quorum: RaftQuorum,
+        *,
+        node_id: int,
+        timeout_ms: int,
+        local: LocalController | None,
+        security: ClientSecurity = UNPROTECTED,
     ) -> None:
         self._runtime = runtime
         self._quorum = quorum
         self._node_id = node_id
         self._timeout_ms = timeout_ms
         self.local = local
+        self._security = security
         self._connection: Connection | None = None
         self._connected_to: tuple[int | None, tuple[VoterEndpoint, ...]] | None = None
         self._dialling = asyncio.Lock()
@@ -145,6 +154,7 @@ class ControllerChannel:
             client_id=f"broker-{self._node_id}",
             connect_timeout_ms=min(CONNECT_TIMEOUT_MS, self._timeout_ms),
             request_timeout_ms=self._timeout_ms,
+            security=self._security,
         )
         failure: CrabkaError = ClientNetworkError("no endpoint of the active controller is known")
         for endpoint in endpoints:

@@ -31,6 +31,7 @@ from crabka.broker.transactions.cluster_markers import ClusterMarkerWriter
 from crabka.broker.transactions.cluster_partition_adder import ClusterPartitionAdder
 from crabka.broker.transactions.coordinator import TransactionCoordinator
 from crabka.broker.transactions.local_markers import LocalMarkerWriter
+from crabka.clients.cluster.connection import ConnectionSettings
 from crabka.log.cleaner.cleaner import CleanerSettings, LogCleaner
 from crabka.log.healing.scrub_settings import ScrubSettings
 from crabka.serving.metrics import NodeMetrics
@@ -41,6 +42,7 @@ if TYPE_CHECKING:
     from crabka.broker.controller_link.channel import ControllerRequests
     from crabka.broker.controller_link.identity import BrokerIdentity
     from crabka.broker.tiering.read.reader import RemoteReads
+    from crabka.clients.security.security import ClientSecurity
     from crabka.config.server import ServerConfig
     from crabka.config.topic import TopicConfig
     from crabka.errors import CrabkaError
@@ -61,6 +63,8 @@ class BrokerParts:
     quorum: RaftQuorum
     controller: ControllerRequests
     logs: LogManager
+    # Of connections to other brokers.
+    security: ClientSecurity
     # Runs what the broker does by itself.
     spawn: Spawn
     # Runs requests: their connections report failures.
@@ -82,7 +86,7 @@ def build_context(parts: BrokerParts) -> BrokerContext:
         return context.remote_reads
 
     partitions = PartitionRegistry(image)
-    brokers = BrokerConnections(runtime, image, parts.identity, parts.config.inter_broker_listener_name)
+    brokers = _broker_connections(parts, image)
     groups = GroupCoordinator(runtime, logs, partitions, spawn=spawn, config=config)
     appender = LeaderAppender(runtime, logs, spawn)
     markers = LocalMarkerWriter(runtime.clock, partitions, groups, appender, config=config)
@@ -139,6 +143,11 @@ def build_context(parts: BrokerParts) -> BrokerContext:
     return context
 
 
+def _broker_connections(parts: BrokerParts, image: Callable[[], MetadataImage]) -> BrokerConnections:
+    settings = ConnectionSettings(security=parts.security)
+    return BrokerConnections(parts.runtime, image, parts.identity, parts.config.inter_broker_listener_name, settings)
+
+
 def _other_brokers(parts: BrokerParts, brokers: BrokerConnections, config: Callable[[], ServerConfig]) -> OtherBrokers:
     return OtherBrokers(
         brokers=brokers,
@@ -166,6 +175,7 @@ def _build_fetchers(
         on_dir_failure=logs.on_dir_failure,
         save_recovery_points=logs.save_recovery_points,
         tier=FollowerTier(remote_reads, logs),
+        security=parts.security,
     )
 
 

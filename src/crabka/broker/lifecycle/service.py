@@ -40,6 +40,7 @@ if TYPE_CHECKING:
     from crabka.broker.controller_link.channel import LocalController
     from crabka.broker.lifecycle.metadata_publisher import MetadataPublisher
     from crabka.broker.partition.partition import Partition
+    from crabka.clients.security.node_security import NodeSecurity
     from crabka.config.server import ServerConfig
     from crabka.errors import CrabkaError
     from crabka.ids import TopicPartition
@@ -66,6 +67,7 @@ class BrokerService:
         *,
         cluster_id: str,
         local_controller: LocalController | None,
+        security: NodeSecurity,
         spawn: Spawn,
         serve: Spawn,
         fail: Callable[[CrabkaError], None],
@@ -86,6 +88,7 @@ class BrokerService:
             node_id=config.node_id,
             timeout_ms=config.controller_socket_timeout_ms,
             local=local_controller,
+            security=security.controllers,
         )
         self._lifecycle = BrokerLifecycle(
             config, runtime, self._channel, self._identity, metadata_offset=lambda: quorum.image.offset, fail=fail
@@ -98,6 +101,7 @@ class BrokerService:
             quorum=quorum,
             controller=self._channel,
             logs=logs,
+            security=security.brokers,
             spawn=spawn,
             serve=serve,
             fail=fail,

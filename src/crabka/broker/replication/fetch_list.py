@@ -24,6 +24,7 @@ from crabka.broker.replication.follower_state import (
     TakeLeaderOffsets,
 )
 from crabka.broker.replication.throttle import may_move
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.errors import InvariantError, OperationError
 from crabka.formats.leader_epochs import EpochEnd
 from crabka.protocol.error_codes import ErrorCode
@@ -63,6 +64,8 @@ class FetcherTools(NamedTuple):
     # None while a broker is not registered.
     address_of: Callable[[int], BrokerAddress | None]
     spawn: Spawn
+    # Of connections to leaders.
+    security: ClientSecurity = UNPROTECTED
 
 
 class FetchList:

@@ -14,6 +14,7 @@ from crabka.broker.replication.followed import FollowedPartition
 from crabka.broker.replication.follower_changes import FollowerChanges
 from crabka.broker.replication.leader_fetcher import LeaderFetcher
 from crabka.broker.replication.throttle import FOLLOWER_RATE, ReplicationThrottle, throttled_rate
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.metadata.configs import ConfigResourceType
 
 if TYPE_CHECKING:
@@ -44,6 +45,7 @@ class ReplicaFetchers:
         on_dir_failure: Callable[[str, Exception], None],
         save_recovery_points: Callable[[Iterable[str]], Awaitable[None]],
         tier: FollowerTier,
+        security: ClientSecurity = UNPROTECTED,
     ) -> None:
         self._identity = identity
         self._config = config
@@ -57,7 +59,14 @@ class ReplicaFetchers:
             tier=tier,
         )
         self._tools = FetcherTools(
-            runtime, identity, changes, self._throttle, config=config, address_of=self._address_of, spawn=spawn
+            runtime,
+            identity,
+            changes,
+            self._throttle,
+            config=config,
+            address_of=self._address_of,
+            spawn=spawn,
+            security=security,
         )
         self._fetchers: dict[tuple[int, int], LeaderFetcher] = {}
         self._held: set[Partition] = set()

@@ -141,6 +141,7 @@ class LeaderFetcher:
             client_id=f"broker-{self._tools.identity.node_id}-fetcher-{self._fetcher_id}",
             connect_timeout_ms=min(config.replica_socket_timeout_ms, _MAX_CONNECT_MS),
             request_timeout_ms=config.replica_socket_timeout_ms,
+            security=self._tools.security,
         )
         connection = await Connection.open(self._tools.runtime.network, endpoint.host, endpoint.port, settings)
         self._address, self._connection = address, connection
@@ -151,6 +152,8 @@ class LeaderFetcher:
             if version < MIN_FOLLOWER_FETCH_VERSION:
                 raise VersionMismatchError(f"broker {self._leader_id} offers Fetch {version}, which has no topic ids")
             while True:
+                if connection.must_renew:
+                    await connection.renew()
                 await self._fetch_once(connection, version)
         finally:
             self._connection = None

@@ -156,6 +156,17 @@ class Connection(asyncio.BufferedProtocol):
         """
         return self._write(api_key, version, body, expects_response=True)
 
+    @property
+    def must_renew(self) -> bool:
+        """Whether the session ends soon; who sends with `post` calls `renew` then."""
+        return self._renew_at is not None and asyncio.get_running_loop().time() >= self._renew_at
+
+    async def renew(self) -> None:
+        """Authenticate again if the session ends soon. Raises what `request` raises."""
+        async with self._turn:
+            if self.must_renew:
+                await self._renew_session()
+
     async def ask(self, api_key: ApiKey, build: BodyBuilder) -> Any:
         """Send a request past those that wait and return the decoded response: for authentication alone.
 
@@ -238,7 +249,7 @@ class Connection(asyncio.BufferedProtocol):
         # The lock is fair: requests leave in the order of the calls even after the socket was full.
         async with self._turn:
             await self._writable.wait()
-            if self._renew_at is not None and asyncio.get_running_loop().time() >= self._renew_at:
+            if self.must_renew:
                 await self._renew_session()
             return self._write(api_key, version, encode_request(body), expects_response=expects_response)
 

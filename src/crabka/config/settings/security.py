@@ -87,7 +87,7 @@ SASL_KEYS = (
         "sasl.jaas.config",
         PASSWORD,
         scope=PER_BROKER,
-        doc="The users of PLAIN. The key must name listener and mechanism: "
+        doc="The users of PLAIN, and the user of this node at others. The key must name listener and mechanism: "
         "`listener.name.<name>.<mechanism>.sasl.jaas.config`.",
     ),
     _security_key("sasl.kerberos.kinit.cmd", STRING, default="/usr/bin/kinit", scope=PER_BROKER),
@@ -106,8 +106,19 @@ SASL_KEYS = (
     _security_key("sasl.login.refresh.window.jitter", DOUBLE, default=0.05, scope=PER_BROKER),
     _security_key("sasl.login.retry.backoff.max.ms", LONG, default=10_000),
     _security_key("sasl.login.retry.backoff.ms", LONG, default=100),
-    _security_key("sasl.mechanism.controller.protocol", STRING, default="GSSAPI"),
-    _security_key("sasl.mechanism.inter.broker.protocol", STRING, default="GSSAPI", scope=PER_BROKER),
+    _security_key(
+        "sasl.mechanism.controller.protocol",
+        STRING,
+        default="GSSAPI",
+        doc="The mechanism by which this node logs in at controllers; the default is not supported.",
+    ),
+    _security_key(
+        "sasl.mechanism.inter.broker.protocol",
+        STRING,
+        default="GSSAPI",
+        scope=PER_BROKER,
+        doc="The mechanism by which this node logs in at other brokers; the default is not supported.",
+    ),
     _security_key(
         "sasl.oauthbearer.assertion.algorithm",
         STRING,

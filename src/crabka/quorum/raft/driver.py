@@ -53,7 +53,7 @@ from crabka.quorum.raft.leadership import RaftLeadership
 from crabka.quorum.raft.log import RaftLog
 from crabka.quorum.raft.options import QuorumOptions
 from crabka.quorum.raft.role_log import RoleLog
-from crabka.quorum.raft.sender import PlaintextDialer, RaftSender
+from crabka.quorum.raft.sender import NetworkDialer, RaftSender
 from crabka.quorum.raft.state_file import ElectionFile
 from crabka.quorum.raft.watch import QuorumWatch
 from crabka.quorum.snapshots.keeper import CommittedMetadata, SnapshotKeeper
@@ -98,7 +98,9 @@ class RaftDriver:
         self.applier.on_settled = self._on_settled
         self.leading = RaftLeadership(runtime, storage, self.applier, core, options.min_insync_replicas)
         self.watch = QuorumWatch(core, self.applier, self.leading)
-        dialer = options.dialer or PlaintextDialer(runtime.network, f"raft-client-{storage.properties.node_id}")
+        dialer = options.dialer or NetworkDialer(
+            runtime.network, f"raft-client-{storage.properties.node_id}", options.security
+        )
         self._sender = RaftSender(dialer, options.kraft.request_timeout_ms)
         self._tasks = TaskScope(self._on_task_failure)
         self._log_in_use = asyncio.Lock()

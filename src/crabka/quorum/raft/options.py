@@ -5,6 +5,7 @@ from __future__ import annotations
 from collections.abc import Sequence
 from typing import TYPE_CHECKING, NamedTuple
 
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.config.listeners import parse_address
 from crabka.ids import ZERO_UUID
 from crabka.kraft.settings import KraftSettings
@@ -28,6 +29,8 @@ class QuorumOptions(NamedTuple):
     # Addresses to find the leader (controller.quorum.bootstrap.servers).
     bootstrap: tuple[VoterEndpoint, ...] = ()
     dialer: OutboundDialer | None = None
+    # Of connections to other controllers.
+    security: ClientSecurity = UNPROTECTED
     min_insync_replicas: int = 1
     # Whether a controller that is not a voter requests to become one (controller.quorum.auto.join.enable).
     auto_join: bool = False
@@ -35,7 +38,9 @@ class QuorumOptions(NamedTuple):
     scrub: ScrubSettings = ScrubSettings()
 
 
-def quorum_options(config: ServerConfig, endpoints: Sequence[VoterEndpoint] = ()) -> QuorumOptions:
+def quorum_options(
+    config: ServerConfig, endpoints: Sequence[VoterEndpoint] = (), security: ClientSecurity = UNPROTECTED
+) -> QuorumOptions:
     """Return the options in a node's config; `endpoints` are those of its bound controller listeners.
 
     Raises ConfigError for an invalid address.
@@ -46,6 +51,7 @@ def quorum_options(config: ServerConfig, endpoints: Sequence[VoterEndpoint] = ()
         endpoints=tuple(endpoints),
         voters=_static_voters(config),
         bootstrap=_bootstrap(config),
+        security=security,
         min_insync_replicas=config.min_insync_replicas,
         auto_join=config.is_controller and config.controller_quorum_auto_join_enable,
         scrub=ScrubSettings.from_config(config),

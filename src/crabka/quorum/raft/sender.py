@@ -10,6 +10,7 @@ from typing import TYPE_CHECKING, Protocol
 
 from crabka.clients.cluster.connection import Connection, ConnectionSettings
 from crabka.clients.errors import ClientNetworkError, RequestTimeoutError, VersionMismatchError
+from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.errors import CrabkaError
 from crabka.kraft.events import LeaderLost, RequestFailed, ResponseReceived
 from crabka.kraft.messages import FetchSnapshotRequest, MetadataFetchRequest, Request, Response
@@ -33,17 +34,21 @@ class OutboundDialer(Protocol):
         ...
 
 
-class PlaintextDialer:
-    """Connects without encryption."""
+class NetworkDialer:
+    """Connects over the network, protected as the settings of the node say."""
 
-    def __init__(self, network: Network, client_id: str) -> None:
+    def __init__(self, network: Network, client_id: str, security: ClientSecurity = UNPROTECTED) -> None:
         self._network = network
         self._client_id = client_id
+        self._security = security
 
     async def dial(self, endpoint: VoterEndpoint, timeout_ms: int) -> Connection:
         """Connect to an endpoint. Raises ClientNetworkError, WireError."""
         settings = ConnectionSettings(
-            client_id=self._client_id, connect_timeout_ms=timeout_ms, request_timeout_ms=timeout_ms
+            client_id=self._client_id,
+            connect_timeout_ms=timeout_ms,
+            request_timeout_ms=timeout_ms,
+            security=self._security,
         )
         return await Connection.open(self._network, endpoint.host, endpoint.port, settings)
 

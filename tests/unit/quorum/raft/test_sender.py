@@ -16,7 +16,7 @@ from crabka.protocol.apis import ApiKey, encode_response, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import pack_response, parse_request_header
 from crabka.quorum.raft.messages import encode_response as encode_raft_response
-from crabka.quorum.raft.sender import PROBE_PAUSE_MS, PlaintextDialer, RaftSender
+from crabka.quorum.raft.sender import PROBE_PAUSE_MS, NetworkDialer, RaftSender
 from crabka.testing import SimulatedNetwork, VirtualTimeLoop
 from tests.support.async_tests import run_with
 
@@ -60,7 +60,7 @@ def run(main: Callable[[RaftSender, Peers, SimulatedNetwork], Awaitable[None]], 
         network = SimulatedNetwork(loop, random.Random(1))
         peers = Peers(network.host("peer"), vote_version)
         await peers.server.listen("peer", 9093)
-        sender = RaftSender(PlaintextDialer(network.host("me"), "raft-client-1"), 2000)
+        sender = RaftSender(NetworkDialer(network.host("me"), "raft-client-1"), 2000)
         try:
             await main(sender, peers, network)
         finally:

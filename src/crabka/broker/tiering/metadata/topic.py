@@ -8,6 +8,8 @@ from __future__ import annotations
 
 from typing import TYPE_CHECKING
 
+from crabka.clients.security.node_security import broker_security
+from crabka.clients.security.security import ClientSecurity
 from crabka.config.listeners import format_address
 from crabka.errors import ConfigError
 from crabka.remote_topic.boot import start_topic_based_manager
@@ -42,6 +44,10 @@ class MetadataTopicHost:
         self._image = image
         self._on_failure = on_failure
         self._settings = RemoteTopicSettings.from_server(config)
+        given = self._settings.security
+        self._security = (
+            broker_security(config, self._listener_name) if given is None else ClientSecurity.from_properties(given)
+        )
         self._manager: TopicBasedRemoteLogMetadataManager | None = None
         # The broker's own address, known once its listeners are bound.
         self.endpoints: Sequence[Endpoint] = ()
@@ -49,7 +55,7 @@ class MetadataTopicHost:
     async def start(self) -> TopicBasedRemoteLogMetadataManager:
         """Start the manager, which waits for the topic. Raises ConfigError if the listener is none of the broker's."""
         event_log = KafkaMetadataEventLogConfig(
-            bootstrap=self._bootstrap(), node_id=self._config.node_id, topic=self._settings
+            bootstrap=self._bootstrap(), node_id=self._config.node_id, topic=self._settings, security=self._security
         )
         log_dir = self._config.log_dirs[0]
         manager = await start_topic_based_manager(self._runtime, event_log, log_dir, on_failure=self._on_failure)
@@ -76,8 +82,12 @@ class MetadataTopicHost:
             own = [index for index, partition in topic.partitions.items() if partition.leader == node_id]
             self._manager.set_own_metadata_partitions(own)
 
+    @property
+    def _listener_name(self) -> str:
+        return self._config.remote_log_metadata_manager_listener_name or self._config.inter_broker_listener_name
+
     def _bootstrap(self) -> str:
-        name = self._config.remote_log_metadata_manager_listener_name or self._config.inter_broker_listener_name
+        name = self._listener_name
         for endpoint in self.endpoints:
             if endpoint.name == name:
                 return format_address(endpoint.host, endpoint.port)

@@ -12,6 +12,7 @@ from crabka.errors import ConfigError
 from crabka.formats.file_names import REMOTE_INDEX_CACHE, parse_directory_name
 from crabka.metadata.cluster import Endpoint
 from crabka.remote_topic.snapshot import snapshot_path
+from crabka.security.sasl.listener_rules import PLAIN_MODULE
 from crabka.testing import VirtualTimeLoop
 from tests.support.nodes.sim_node import SimNode
 from tests.support.nodes.tiered import TIER_SETTINGS, TIERED_TOPIC, fill, manager_of, tiered_node
@@ -111,3 +112,35 @@ def test_wrong_settings_of_the_topic_are_reported_at_the_start() -> None:
     assert "rlmm.config.remote.log.metadata.topic.num.partitions" in TIER_SETTINGS
     with pytest.raises(ConfigError):
         lone_host({"rlmm.config.remote.log.metadata.topic.num.partitions": "0"})
+
+
+LOG_INS = {
+    "listener.security.protocol.map": "PLAINTEXT:SASL_PLAINTEXT,CONTROLLER:PLAINTEXT",
+    "sasl.enabled.mechanisms": "PLAIN",
+    "sasl.mechanism.inter.broker.protocol": "PLAIN",
+    "listener.name.plaintext.plain.sasl.jaas.config": (
+        f'{PLAIN_MODULE} required username="node" password="canary" user_node="canary" user_tier="t1er";'
+    ),
+}
+COMMON = "rlmm.config.remote.log.metadata.common.client."
+AS_TIER = {
+    f"{COMMON}security.protocol": "SASL_PLAINTEXT",
+    f"{COMMON}sasl.mechanism": "PLAIN",
+    f"{COMMON}sasl.jaas.config": f'{PLAIN_MODULE} required username="tier" password="t1er";',
+}
+
+
+@pytest.mark.parametrize("settings", [LOG_INS, {**LOG_INS, **AS_TIER}])
+def test_it_logs_in_where_the_broker_expects_it(settings: dict[str, str]) -> None:
+    with tiered_node(settings) as node:
+        node.advance(20_000)
+        assert manager_of(node).is_ready
+        assert node.node is not None
+        assert node.node.listeners.logins.login_count
+        assert not node.node.listeners.logins.refusal_count
+
+
+def test_its_own_log_in_is_refused_at_start_where_it_is_wrong() -> None:
+    wrong = {**LOG_INS, **AS_TIER, f"{COMMON}sasl.mechanism": "GSSAPI"}
+    with pytest.raises(ConfigError, match=r"sasl.mechanism: GSSAPI is not supported"):
+        tiered_node(wrong).start()
