@@ -266,11 +266,31 @@ class DirectWriter(Protocol):
         ...
 
 
+@dataclass(frozen=True, slots=True)
+class TlsAcceptance:
+    """How connections to a listener begin with TLS."""
+
+    # Asked for each connection, so that certificates can be replaced.
+    context: Callable[[], ssl.SSLContext]
+    # Called with the peer's address and the error of a handshake that failed.
+    on_failure: Callable[[str, OSError], None]
+    handshake_timeout_s: float = 10.0
+    # When there are more, the oldest one ends.
+    max_handshakes: int = 512
+
+
 class Network(Protocol):
     """Byte streams between nodes, in asyncio's own terms: transports and (buffered) protocols."""
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
-        """Accept connections on host:port (port 0 picks a free one). Raises OSError."""
+    async def listen(
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        tls: TlsAcceptance | None = None,
+    ) -> Listener:
+        """Accept connections on host:port (port 0 picks a free one), maybe with TLS. Raises OSError."""
         ...
 
     async def connect(

@@ -10,7 +10,7 @@ import aiokafka
 import kafka
 import pytest
 from confluent_kafka import Consumer, KafkaException, Producer
-from confluent_kafka.admin import AdminClient, ScramMechanism, UserScramCredentialDeletion
+from confluent_kafka.admin import AdminClient, ConfigResource, ResourceType, ScramMechanism, UserScramCredentialDeletion
 from kafka.errors import KafkaError
 
 from crabka.config.properties import format_properties
@@ -215,3 +215,12 @@ def test_what_does_not_exist_cannot_be_removed(node: SecuredNode) -> None:
     deletion = UserScramCredentialDeletion("stranger", ScramMechanism.SCRAM_SHA_256)
     with pytest.raises(KafkaException, match="Attempt to delete a user credential that does not exist"):
         admin.alter_user_scram_credentials([deletion])["stranger"].result(120)
+
+
+def test_settings_show_no_password(node: SecuredNode) -> None:
+    admin = AdminClient({"bootstrap.servers": node.bootstrap_servers})
+    resource = ConfigResource(ResourceType.BROKER, "1")
+    shown = admin.describe_configs([resource])[resource].result(120)
+    (entry,) = [each for name, each in shown.items() if name == "listener.name.brief.plain.sasl.jaas.config"]
+    assert (entry.is_sensitive, entry.value) == (True, None)
+    assert PASSWORD not in str({name: (each.value, each.synonyms) for name, each in shown.items()})

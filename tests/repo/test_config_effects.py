@@ -25,6 +25,10 @@ FOLDED = {
 }
 
 
+# Modules outside `security` that read settings of listeners by their names.
+READERS = {"node_security.py", "server_tls.py", "store_settings.py"}
+
+
 def _identifiers() -> frozenset[str]:
     """All attributes that the code of a node reads; settings, clients, commands and test kits are none."""
     found: set[str] = set()
@@ -33,7 +37,7 @@ def _identifiers() -> frozenset[str]:
         text = path.read_text(encoding="utf-8")
         if package not in {"config", "cli", "clients", "testing", "embedded"} and "generated" not in path.parts:
             found |= set(re.findall(r"\.([a-z][a-z0-9_]+)\b", text))
-        if package == "security" or path.name == "node_security.py":
+        if package == "security" or path.name in READERS:
             # Settings of listeners are read by their names.
             found |= {field_name(name) for name in re.findall(r'"([a-z]+(?:\.[a-z]+)+)"', text)}
     return frozenset(found)

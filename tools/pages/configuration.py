@@ -25,8 +25,8 @@ Settings that only Crabka has begin with `crabka.`.
 - `crabka serve --config server.properties` takes a file; `--override key=value` changes single keys.
 - `crabka up --set key=value` starts from the settings of a lone node, so that internal topics need no second replica.
 - An unknown key is a warning with the nearest known key. A bad value is one line on stderr and exit code 2.
-- Of security, SASL is served ([how](operations/security.md)). A listener with TLS, an authorizer and `super.users`
-  stop the start, unless `--insecure-ignore-security` is given; then SASL listeners serve every client as well.
+- TLS and SASL are served ([how](operations/security.md)). What is not served stops the start, unless
+  `--insecure-ignore-security` is given; then listeners with TLS and SASL are without both.
 - Crabka runs no Java. Classes whose work it does itself are accepted, for example Kafka's `LocalTieredStorage` and
   `TopicBasedRemoteLogMetadataManager`; any other class stops the start.
 

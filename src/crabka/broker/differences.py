@@ -134,6 +134,16 @@ DIFFERENCES: tuple[Difference, ...] = (
         "closes the connection",
     ),
     Difference(
+        "Keystores and truststores",
+        "JKS, PKCS12 and PEM",
+        "PEM alone; a file that changes is read again, and a bad one leaves the last good one in force",
+    ),
+    Difference(
+        "`ssl.cipher.suites`",
+        "chooses ciphers",
+        "stops the start: OpenSSL chooses",
+    ),
+    Difference(
         "Settings of TLS and SASL through AlterConfigs",
         "many can change while a broker runs",
         "INVALID_REQUEST: they change in the file of the node, with a restart",

@@ -20,6 +20,7 @@ from typing import TYPE_CHECKING, Protocol, cast
 from crabka.errors import WireError, drop_tracebacks
 from crabka.net.frame_memory import FrameState
 from crabka.net.outbox import Outbox
+from crabka.net.tls import ListenerTls
 from crabka.net.turns import BUSY_FREE_REQUESTS, CHECK_REQUESTS
 from crabka.ports import Payload
 from crabka.protocol.frames import FrameBuffer
@@ -130,7 +131,18 @@ class ServerConnection(asyncio.BufferedProtocol):
             self.info.peer_host, self.info.peer_port = str(peer[0]), int(peer[1])
         transport.set_write_buffer_limits(high=self._limits.write_high_bytes, low=self._limits.write_low_bytes)
         self._outbox = Outbox(self._server.network, transport, self)
+        if self._server.tls is not None:
+            self._identify(self._server.tls, transport)
         if not self._server.register(self, transport):
+            transport.abort()
+
+    def _identify(self, tls: ListenerTls, transport: asyncio.Transport) -> None:
+        """Take the principal from the client's certificate."""
+        encrypted = transport.get_extra_info("ssl_object")
+        try:
+            self.info.principal = tls.principal_of(None if encrypted is None else encrypted.getpeercert(True))  # noqa: FBT003 - the name of the parameter differs between loops
+        except WireError as error:
+            self._report(error)
             transport.abort()
 
     def connection_lost(self, _exc: Exception | None) -> None:

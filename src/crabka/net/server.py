@@ -5,14 +5,19 @@ from __future__ import annotations
 import asyncio
 import itertools
 from collections.abc import Callable
+from typing import TYPE_CHECKING
 
 from crabka.net.complaints import Complaints
 from crabka.net.connection import ConnectionInfo, Dispatch, Gate, ServerConnection
 from crabka.net.descriptor_guard import DescriptorGuard
 from crabka.net.frame_memory import FrameMemory
 from crabka.net.limits import ConnectionLimits
+from crabka.net.tls import ListenerTls, tls_failure
 from crabka.net.turns import Turns
-from crabka.ports import Listener, Network
+from crabka.ports import Listener, Network, TlsAcceptance
+
+if TYPE_CHECKING:
+    import ssl
 
 # The idle sweep runs this often per idle limit, so a connection is cut at most that fraction too late.
 SWEEPS_PER_IDLE_LIMIT = 16
@@ -33,11 +38,13 @@ class Server:
         memory: FrameMemory | None = None,
         guard: DescriptorGuard | None = None,
         make_gate: Callable[[ServerConnection, Dispatch], Gate] | None = None,
+        tls: ListenerTls | None = None,
     ) -> None:
         """Frames go to `dispatch`; `on_closed` is called at the end of every connection.
 
         `turns` and `memory` are shared by all servers of a node. `guard` refuses connections when descriptors run
-        short. `make_gate` makes what stands before `dispatch` on a new connection.
+        short. `make_gate` makes what stands before `dispatch` on a new connection. With `tls` connections are
+        encrypted.
         """
         self.turns = Turns() if turns is None else turns
         self.memory = FrameMemory() if memory is None else memory
@@ -49,6 +56,7 @@ class Server:
         self.tick = 0
         self.network = network
         self.make_gate = make_gate
+        self.tls = tls
         self._on_closed = on_closed
         self._guard = guard
         self._complaints = Complaints()
@@ -61,7 +69,8 @@ class Server:
 
     async def listen(self, host: str, port: int) -> Listener:
         """Start to accept on host:port; port 0 picks a free one. Raises OSError."""
-        self._listener = await self.network.listen(self._new_connection, host, port)
+        tls = None if self.tls is None else TlsAcceptance(self._tls_context, self._on_handshake_failure)
+        self._listener = await self.network.listen(self._new_connection, host, port, tls=tls)
         if self.limits.max_idle_ms >= 0:
             self._schedule_sweep()
         return self._listener
@@ -148,6 +157,15 @@ class Server:
         self._complaints.warn(connection.info.peer_host, error, asyncio.get_running_loop().time())
 
     # --- internals
+
+    def _tls_context(self) -> ssl.SSLContext:
+        assert self.tls is not None  # noqa: S101 - it is asked for at listeners with TLS alone
+        return self.tls.context
+
+    def _on_handshake_failure(self, peer_host: str, error: OSError) -> None:
+        failure = tls_failure(self.listener_name, error)
+        if failure is not None:
+            self._complaints.warn(peer_host, failure, asyncio.get_running_loop().time())
 
     def _new_connection(self) -> ServerConnection:
         return ServerConnection(self, next(self._ids))

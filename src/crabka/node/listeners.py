@@ -2,7 +2,8 @@
 
 from __future__ import annotations
 
-from typing import TYPE_CHECKING
+import asyncio
+from typing import TYPE_CHECKING, Final
 
 from crabka.config.listener_settings import listener_settings
 from crabka.config.listeners import format_address, parse_address
@@ -20,6 +21,8 @@ from crabka.runtime.network import own_host_name
 from crabka.security.sasl.listener_rules import listener_rules
 from crabka.serving.logins.journal import LoginJournal
 from crabka.serving.logins.listener_logins import ListenerLogins
+from crabka.serving.transport.server_tls import ServerTls
+from crabka.vfs import OsFileSystem
 
 if TYPE_CHECKING:
     from collections.abc import Callable, Iterable
@@ -29,7 +32,10 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.net.connection import ConnectionInfo, Dispatch, Gate, ServerConnection
     from crabka.net.descriptor_guard import DescriptorGuard
-    from crabka.ports import Clock, Listener, Network
+    from crabka.ports import Clock, FileSystem, Listener, Network
+
+# How often the files of certificates are looked at.
+CERTIFICATE_CHECK_S: Final = 2.0
 
 
 class NodeListeners:
@@ -44,10 +50,12 @@ class NodeListeners:
         client_guard: DescriptorGuard | None = None,
         controller_guard: DescriptorGuard | None = None,
         scram: Callable[[], ScramImage] = ScramImage,
+        fs: FileSystem | None = None,
     ) -> None:
         """The guards refuse connections when descriptors run short; that of the other nodes gives way last.
 
-        `scram` returns the newest credentials of SCRAM. Raises ConfigError for settings of security that cannot be.
+        `scram` returns the newest credentials of SCRAM; `fs` has the certificates. Raises ConfigError
+        for settings of security that cannot be.
         """
         self._config = config
         self._network = network
@@ -59,6 +67,11 @@ class NodeListeners:
         self._scram = scram
         self._rng = secure_random()
         self.logins = LoginJournal(self._clock)
+        self._tls = {
+            listener.name: ServerTls(settings, fs or OsFileSystem())
+            for listener in config.listeners
+            if (settings := listener_settings(config, listener.name)).uses_tls and not config.insecure_ignore_security
+        }
         self._make_gates = {listener.name: self._gate_maker(listener.name) for listener in config.listeners}
         self._memory = FrameMemory(_memory_limit(config))
         self._client_servers: list[Server] = []
@@ -108,6 +121,13 @@ class NodeListeners:
         servers = [self._new_server(listener, held, self._controller_guard, on_closed) for listener in listeners]
         self._controller_endpoints = await self._bind(listeners, servers, self._controller_servers)
         return self._controller_endpoints
+
+    async def watch_certificates(self) -> None:
+        """Take new certificates into use when their files change, until cancelled."""
+        while self._tls:
+            await asyncio.sleep(CERTIFICATE_CHECK_S)
+            for tls in self._tls.values():
+                tls.reload_if_changed()
 
     def serve(self, dispatch: Dispatch) -> None:
         """Answer clients: first the requests that wait, then later ones."""
@@ -187,6 +207,7 @@ class NodeListeners:
             memory=self._memory,
             guard=guard,
             make_gate=self._make_gates[listener.name],
+            tls=self._tls.get(listener.name),
         )
 
     def _gate_maker(self, name: str) -> Callable[[ServerConnection, Dispatch], Gate] | None:

@@ -86,6 +86,7 @@ class Node:
             client_guard=DescriptorGuard(limit, lambda: descriptors.unclaimed),
             controller_guard=DescriptorGuard(limit, lambda: descriptors.unclaimed // 2),
             scram=self._scram,
+            fs=runtime.fs,
         )
         windows = WindowSettings(config.quota_window_num, config.quota_window_size_seconds * 1000)
         self._quotas = ClientQuotas(runtime.clock, windows)
@@ -190,6 +191,7 @@ class Node:
         if config.is_broker:
             await self._start_broker(quorum, cluster_id, access)
         await self._bind_side_port()
+        self._tasks.start(self._listeners.watch_certificates())
         self._warn_of_unenforced(quorum.image)
         self._serving = True
 

@@ -24,6 +24,8 @@ READ_BYTES = PARK_BYTES + 4096
 DEFAULT_MAX_FRAME_BYTES = 100 * 1024 * 1024  # socket.request.max.bytes
 
 _LENGTH_BYTES = 4
+# The first bytes of a TLS record, an alert or a handshake of any version, read as the length of a frame.
+_TLS_RECORD_HEADS = frozenset((0x1503, 0x1603))
 _unpack_length = struct.Struct(">i").unpack_from
 _NOTHING = memoryview(b"")
 
@@ -149,6 +151,8 @@ class FrameBuffer:
         if body <= self._end:
             (length,) = _unpack_length(self._frames, start)
             if not 0 <= length <= self.max_frame_bytes:
+                if length >> 16 in _TLS_RECORD_HEADS:
+                    raise WireError("it speaks TLS, and the listener is without TLS")
                 raise WireError(f"a frame claims {length} bytes, the limit is {self.max_frame_bytes}")
             end: int = body + length
             if end <= self._end:

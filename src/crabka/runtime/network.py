@@ -9,19 +9,16 @@ import socket
 import ssl
 from typing import TYPE_CHECKING
 
-from crabka.runtime.acceptor import Acceptor
+from crabka.runtime.acceptor import TLS_SHUTDOWN_S, Acceptor
 from crabka.runtime.socket_writer import SocketWriter, open_socket_writer
 
 if TYPE_CHECKING:
     from collections.abc import Callable
 
-    from crabka.ports import Threads
+    from crabka.ports import Threads, TlsAcceptance
 
 # Connections that the kernel completes before the loop accepts them: room for all clients reconnecting at once.
 LISTEN_BACKLOG = 1024
-
-# How long a closed connection may still write, and wait for its peer to agree to the end of TLS, which not all do.
-TLS_SHUTDOWN_S = 1.0
 
 # An address of a host name that this machine cannot use, such as ::1 where IPv6 is off.
 _UNUSABLE_ADDRESS = (errno.EADDRNOTAVAIL, errno.EAFNOSUPPORT)
@@ -50,7 +47,14 @@ class AsyncioNetwork:
         """Threads read what is to be sent from a file and no longer in memory; without them the loop waits."""
         self._threads = threads
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> TcpListener:
+    async def listen(
+        self,
+        factory: Callable[[], asyncio.BaseProtocol],
+        host: str,
+        port: int,
+        *,
+        tls: TlsAcceptance | None = None,
+    ) -> TcpListener:
         """Accept on every address of `host`; an empty one means all interfaces, IPv4 and IPv6.
 
         Port 0 picks one free port for all addresses. Raises OSError.
@@ -60,7 +64,7 @@ class AsyncioNetwork:
         try:
             for listening in sockets:
                 listening.listen(LISTEN_BACKLOG)
-                acceptors.append(Acceptor(listening, factory))
+                acceptors.append(Acceptor(listening, factory, tls))
         except OSError:
             for listening in sockets:
                 listening.close()

@@ -22,6 +22,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable
 
+    from crabka.ports import TlsAcceptance
     from crabka.testing.simulated_transport import Pipe
 
 LOOPBACK_NAMES = frozenset(("", "localhost", "127.0.0.1", "::1", "0.0.0.0", "::"))  # noqa: S104 - names, not bound
@@ -58,8 +59,12 @@ class SimulatedHost:
         self.crash_count = 0
         self._network = network
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> SimulatedListener:
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: TlsAcceptance | None = None
+    ) -> SimulatedListener:
         """Accept connections on a port, whatever the interface; port 0 picks a free one. Raises OSError."""
+        if tls is not None:
+            raise ConfigError("the simulated network has no TLS")
         port = port or self._network.free_port()
         if port in self.listeners:
             raise OSError(errno.EADDRINUSE, os.strerror(errno.EADDRINUSE))

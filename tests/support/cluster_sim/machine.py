@@ -16,7 +16,7 @@ from dataclasses import dataclass, field
 from enum import Enum
 
 from crabka.node.node import Node
-from crabka.ports import Listener, Runtime
+from crabka.ports import Listener, Runtime, TlsAcceptance
 from crabka.testing import (
     FaultRule,
     FaultyFileSystem,
@@ -67,10 +67,12 @@ class ProcessNetwork:
         self._host = host
         self._process = process
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: TlsAcceptance | None = None
+    ) -> Listener:
         """Accept connections."""
         self._check()
-        return await self._host.listen(factory, host, port)
+        return await self._host.listen(factory, host, port, tls=tls)
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: ssl.SSLContext | None = None

@@ -7,6 +7,7 @@ from pathlib import Path
 from confluent_kafka.admin import AdminClient, ScramCredentialInfo, ScramMechanism, UserScramCredentialUpsertion
 
 from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.wire.certificates import Authority
 from tests.support.wire.ports import free_port
 
 MECHANISMS = ("PLAIN", "SCRAM-SHA-256", "SCRAM-SHA-512")
@@ -15,19 +16,22 @@ MODULES = "org.apache.kafka.common.security"
 SESSION_MS = 2_000
 # Names of listeners and their protocols; BRIEF ends sessions.
 LISTENERS = {"SASL_PLAINTEXT": "SASL_PLAINTEXT", "BRIEF": "SASL_PLAINTEXT"}
+# MUTUAL wants certificates of clients.
+TLS_LISTENERS = {"SSL": "SSL", "MUTUAL": "SSL", "SASL_SSL": "SASL_SSL"}
 
 
 class SecuredNode(CrabkaProcess):
     """One node with one user."""
 
-    def __init__(self, directory: Path, user: str, password: str) -> None:
-        """Prepare the node; the user can log in with each mechanism."""
+    def __init__(self, directory: Path, user: str, password: str, authority: Authority | None = None) -> None:
+        """Prepare the node; the user can log in with each mechanism. With an authority it has listeners with TLS."""
         super().__init__(directory)
         self.user, self.password = user, password
         self.port = free_port()
-        self.ports = {name: free_port() for name in LISTENERS}
+        secured = LISTENERS if authority is None else LISTENERS | TLS_LISTENERS
+        self.ports = {name: free_port() for name in secured}
         listeners = {"PLAINTEXT": self.port, "CONTROLLER": 0, **self.ports}
-        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **LISTENERS}
+        protocols = {"PLAINTEXT": "PLAINTEXT", "CONTROLLER": "PLAINTEXT", **secured}
         plain = f'{MODULES}.plain.PlainLoginModule required user_{user}="{password}";'
         self.settings = {
             "listeners": ",".join(f"{name}://127.0.0.1:{port}" for name, port in listeners.items()),
@@ -37,6 +41,16 @@ class SecuredNode(CrabkaProcess):
             "listener.name.brief.connections.max.reauth.ms": str(SESSION_MS),
             **{f"listener.name.{name.lower()}.plain.sasl.jaas.config": plain for name in self.ports},
         }
+
+        if authority is not None:
+            self.keystore = authority.keystore(authority.issue("broker", names="IP:127.0.0.1"))
+            self.settings |= {
+                "ssl.keystore.type": "PEM",
+                "ssl.keystore.location": str(self.keystore),
+                "ssl.truststore.type": "PEM",
+                "ssl.truststore.location": str(authority.certificate),
+                "listener.name.mutual.ssl.client.auth": "required",
+            }
 
     def address(self, listener: str) -> str:
         """`host:port` of a listener."""

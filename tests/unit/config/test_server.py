@@ -61,11 +61,6 @@ def test_unknown_key_is_a_warning_with_the_nearest_known_key() -> None:
     [
         {"sasl.server.callback.handler.class": "com.example.Handler"},
         {"listener.name.plaintext.plain.sasl.login.class": "com.example.Login"},
-        {
-            "listeners": "SSL://:9092,CONTROLLER://:9093",
-            "inter.broker.listener.name": "SSL",
-            "listener.security.protocol.map": "SSL:SSL,CONTROLLER:PLAINTEXT",
-        },
     ],
 )
 def test_security_is_refused_unless_configured_to_ignore_it(properties: dict[str, str]) -> None:

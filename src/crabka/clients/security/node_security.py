@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Final
 from crabka.clients.security.sasl import MECHANISMS, SaslCredentials
 from crabka.clients.security.security import UNPROTECTED, ClientSecurity
 from crabka.clients.security.settings import SecuritySettings
+from crabka.clients.security.store_settings import listener_stores
 from crabka.config.listener_settings import ListenerSettings, listener_settings
 from crabka.errors import ConfigError
 from crabka.security.sasl.listener_rules import jaas_key, login_entry
@@ -49,7 +50,7 @@ def _outgoing(config: ServerConfig, listener: str, mechanism_key: str) -> Client
     if config.insecure_ignore_security or not (settings.uses_sasl or settings.uses_tls):
         return UNPROTECTED
     sasl = _credentials(settings, mechanism_key) if settings.uses_sasl else None
-    return ClientSecurity.load(SecuritySettings(None, sasl))
+    return ClientSecurity.load(SecuritySettings(listener_stores(settings) if settings.uses_tls else None, sasl))
 
 
 def _credentials(settings: ListenerSettings, mechanism_key: str) -> SaslCredentials:

@@ -101,7 +101,7 @@ class SecuritySettings:
             raise ConfigError(f"{_PROTOCOL_KEY}: {protocol} is not one of {', '.join(PROTOCOLS)}")
         # As in Kafka, properties of unused features are not checked.
         uses_tls, uses_sasl = protocol.upper().endswith("SSL"), protocol.upper().startswith("SASL")
-        return cls(_tls(properties) if uses_tls else None, _sasl(properties) if uses_sasl else None)
+        return cls(tls_settings(properties) if uses_tls else None, _sasl(properties) if uses_sasl else None)
 
 
 def is_idle(key: str) -> bool:
@@ -138,7 +138,8 @@ def _only_one(properties: Mapping[str, str], keys: tuple[str, ...]) -> str | Non
     return given[0] if given else None
 
 
-def _tls(properties: Mapping[str, str]) -> TlsSettings:
+def tls_settings(properties: Mapping[str, str]) -> TlsSettings:
+    """Read the properties of TLS. Raises ConfigError."""
     for key in ("ssl.keystore.password", "ssl.truststore.password"):
         if key in properties:
             raise ConfigError(f"{key}: PEM files have no password, only a private key may: ssl.key.password")

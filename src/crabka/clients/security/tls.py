@@ -31,21 +31,26 @@ def tls_context(settings: TlsSettings) -> ssl.SSLContext:
     context.check_hostname = settings.checks_host_name
     context.minimum_version = settings.min_version
     context.maximum_version = settings.max_version
-    # As in Java: any certificate in the truststore is trusted, also that of a broker itself.
+    load_stores(context, settings, ssl.Purpose.SERVER_AUTH)
+    return context
+
+
+def load_stores(context: ssl.SSLContext, settings: TlsSettings, purpose: ssl.Purpose) -> None:
+    """Load what is trusted, and the own certificate. Reads files. Raises ConfigError that names the property."""
+    # As in Java: any certificate in the truststore is trusted, also that of a peer itself.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     if settings.trusted_file is not None:
         _trust_file(context, settings.trusted_file)
     elif settings.trusted_text is not None:
         _trust_text(context, settings.trusted_text)
     else:
-        context.load_default_certs(ssl.Purpose.SERVER_AUTH)
+        context.load_default_certs(purpose)
     if settings.certificate_file is not None and settings.key_file is not None:
         _load_identity(context, settings.certificate_file, settings.key_file, settings)
     elif settings.certificate_text is not None and settings.key_text is not None:
         chain, key = settings.certificate_text, settings.key_text.reveal()
         with pem_text_file(CHAIN_KEY, chain) as certificate_file, pem_text_file(KEY_KEY, key) as key_file:
             _load_identity(context, certificate_file, key_file, settings)
-    return context
 
 
 def _trust_file(context: ssl.SSLContext, file: PemFile) -> None:

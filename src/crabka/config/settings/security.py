@@ -40,7 +40,7 @@ def _security_key(
     doc: str = "",
 ) -> ConfigKey:
     """Declare a setting; one without a text has no effect."""
-    idle = "TLS, which Crabka does not serve yet" if name.startswith("ssl.") else "a part of SASL that Crabka lacks"
+    idle = "a choice of Java's TLS" if name.startswith("ssl.") else "a part of SASL that Crabka lacks"
     return ConfigKey(
         name, kind, default, doc or f"Belongs to {idle}.", validator, scope=scope, effect="full" if doc else "none"
     )
@@ -51,27 +51,69 @@ TLS_KEYS = (
     _security_key("ssl.allow.san.changes", BOOLEAN, default=False),
     _security_key("ssl.cipher.suites", LIST, default=(), scope=PER_BROKER),
     _security_key(
-        "ssl.client.auth", STRING, default="none", validator=OneOf(("required", "requested", "none")), scope=PER_BROKER
+        "ssl.client.auth",
+        STRING,
+        default="none",
+        validator=OneOf(("required", "requested", "none")),
+        scope=PER_BROKER,
+        doc="Whether clients show certificates. At SASL_SSL only the setting of the listener itself counts.",
     ),
-    _security_key("ssl.enabled.protocols", LIST, default=("TLSv1.2", "TLSv1.3"), scope=PER_BROKER),
-    _security_key("ssl.endpoint.identification.algorithm", STRING, default="https", scope=PER_BROKER),
+    _security_key(
+        "ssl.enabled.protocols", LIST, default=("TLSv1.2", "TLSv1.3"), scope=PER_BROKER, doc="The versions of TLS."
+    ),
+    _security_key(
+        "ssl.endpoint.identification.algorithm",
+        STRING,
+        default="https",
+        scope=PER_BROKER,
+        doc="Whether certificates of other nodes must match their host names; empty: no.",
+    ),
     _security_key("ssl.engine.factory.class", CLASS, scope=PER_BROKER),
-    _security_key("ssl.key.password", PASSWORD, scope=PER_BROKER),
+    _security_key("ssl.key.password", PASSWORD, scope=PER_BROKER, doc="Opens an encrypted key."),
     _security_key("ssl.keymanager.algorithm", STRING, default="SunX509", scope=PER_BROKER),
-    _security_key("ssl.keystore.certificate.chain", PASSWORD, scope=PER_BROKER),
-    _security_key("ssl.keystore.key", PASSWORD, scope=PER_BROKER),
-    _security_key("ssl.keystore.location", STRING, scope=PER_BROKER),
+    _security_key(
+        "ssl.keystore.certificate.chain", PASSWORD, scope=PER_BROKER, doc="The certificates of this node as PEM."
+    ),
+    _security_key("ssl.keystore.key", PASSWORD, scope=PER_BROKER, doc="The key of this node as PEM."),
+    _security_key(
+        "ssl.keystore.location",
+        STRING,
+        scope=PER_BROKER,
+        doc="The file with certificates and key of this node. It is read again when it changes.",
+    ),
     _security_key("ssl.keystore.password", PASSWORD, scope=PER_BROKER),
-    _security_key("ssl.keystore.type", STRING, default="JKS", scope=PER_BROKER),
-    _security_key("ssl.principal.mapping.rules", STRING, default="DEFAULT"),
+    _security_key(
+        "ssl.keystore.type",
+        STRING,
+        default="JKS",
+        scope=PER_BROKER,
+        doc="The type of the file: PEM is served, the default is not.",
+    ),
+    _security_key(
+        "ssl.principal.mapping.rules",
+        STRING,
+        default="DEFAULT",
+        doc="What the subject of a certificate is called as a user.",
+    ),
     _security_key("ssl.protocol", STRING, default="TLSv1.3", scope=PER_BROKER),
     _security_key("ssl.provider", STRING, scope=PER_BROKER),
     _security_key("ssl.secure.random.implementation", STRING, scope=PER_BROKER),
     _security_key("ssl.trustmanager.algorithm", STRING, default="PKIX", scope=PER_BROKER),
-    _security_key("ssl.truststore.certificates", PASSWORD, scope=PER_BROKER),
-    _security_key("ssl.truststore.location", STRING, scope=PER_BROKER),
+    _security_key("ssl.truststore.certificates", PASSWORD, scope=PER_BROKER, doc="Trusted certificates as PEM."),
+    _security_key(
+        "ssl.truststore.location",
+        STRING,
+        scope=PER_BROKER,
+        doc="The file with trusted certificates. It is read again when it changes.",
+    ),
     _security_key("ssl.truststore.password", PASSWORD, scope=PER_BROKER),
-    _security_key("ssl.truststore.type", STRING, default="JKS", scope=PER_BROKER),
+    _security_key(
+        "ssl.truststore.type",
+        STRING,
+        default="JKS",
+        scope=PER_BROKER,
+        doc="The type of the file: PEM is served, the default is not.",
+    ),
 )
 
 SASL_KEYS = (
@@ -237,7 +279,7 @@ _REFUSED_NAMES = frozenset(
         *("delegation.token.secret.key", "security.providers"),
         # Java classes that take part in log-ins.
         *("sasl.client.callback.handler.class", "sasl.login.callback.handler.class"),
-        *("sasl.login.class", "sasl.server.callback.handler.class"),
+        *("sasl.login.class", "sasl.server.callback.handler.class", "ssl.engine.factory.class"),
     }
 )
 

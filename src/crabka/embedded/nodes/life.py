@@ -215,10 +215,12 @@ class LifeNetwork:
         """The ports that it listens on."""
         return {listener.port for listener in self._listeners}
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, **options: Any
+    ) -> Listener:
         """Accept connections on host:port."""
         self._check()
-        listener = await self._network.listen(factory, host, port)
+        listener = await self._network.listen(factory, host, port, **options)
         self._listeners.append(listener)
         return listener
 

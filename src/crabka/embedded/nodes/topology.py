@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     import ssl
     from collections.abc import Callable, Iterable, Mapping
 
-    from crabka.ports import DirectWriter, Listener, Network
+    from crabka.ports import DirectWriter, Listener, Network, TlsAcceptance
 
 
 class Topology:
@@ -100,9 +100,11 @@ class NodeNetwork:
         # A paused node does not close its connections; it does so when it is resumed.
         done.wait(_CUT_S)
 
-    async def listen(self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int) -> Listener:
+    async def listen(
+        self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: TlsAcceptance | None = None
+    ) -> Listener:
         """Accept connections on host:port."""
-        return await self._network.listen(factory, host, port)
+        return await self._network.listen(factory, host, port, tls=tls)
 
     async def connect(
         self, factory: Callable[[], asyncio.BaseProtocol], host: str, port: int, *, tls: ssl.SSLContext | None = None

@@ -4,13 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.config.settings.security import SASL_KEYS, TLS_KEYS, asks_for_security, is_fixed
+from crabka.config.settings.security import SASL_KEYS, asks_for_security, is_fixed
 
 
 @pytest.mark.parametrize(
     "name",
     [
         "sasl.login.class",
+        "ssl.engine.factory.class",
         "listener.name.internal.sasl.server.callback.handler.class",
         "listener.name.internal.scram-sha-256.sasl.server.callback.handler.class",
     ],
@@ -37,7 +38,7 @@ def test_other_settings_ask_for_nothing(name: str) -> None:
 
 
 def test_settings_of_log_ins_have_an_effect() -> None:
-    acting = {key.name for key in (*TLS_KEYS, *SASL_KEYS) if key.effect == "full"}
+    acting = {key.name for key in SASL_KEYS if key.effect == "full"}
     mechanisms = {"sasl.mechanism.controller.protocol", "sasl.mechanism.inter.broker.protocol"}
     assert acting == mechanisms | {"sasl.enabled.mechanisms", "sasl.jaas.config", "sasl.server.max.receive.size"}
 

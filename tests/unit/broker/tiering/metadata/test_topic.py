@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 from typing import Any
 
 import pytest
@@ -142,5 +143,7 @@ def test_it_logs_in_where_the_broker_expects_it(settings: dict[str, str]) -> Non
 
 def test_its_own_log_in_is_refused_at_start_where_it_is_wrong() -> None:
     wrong = {**LOG_INS, **AS_TIER, f"{COMMON}sasl.mechanism": "GSSAPI"}
+    node = tiered_node(wrong)
     with pytest.raises(ConfigError, match=r"sasl.mechanism: GSSAPI is not supported"):
-        tiered_node(wrong).start()
+        node.start()
+    node.loop.run(asyncio.sleep(0))
