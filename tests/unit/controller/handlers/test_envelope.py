@@ -6,12 +6,16 @@ from typing import Any
 
 import pytest
 
+from crabka.net.connection import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header
+from crabka.security.principal import Principal, pack_principal
+from crabka.serving.request import Request
 from tests.support.async_tests import run_with
 from tests.support.nodes.sim_node import build, row
 from tests.support.quorum.sim_controllers import SimController, SimControllers, run_controllers
+from tests.support.security.guarded_node import guarded_node
 
 LOCALHOST = bytes([127, 0, 0, 1])
 
@@ -76,3 +80,37 @@ async def test_what_cannot_be_opened_is_refused(
     cluster: SimControllers, /, data: bytes, address: bytes, code: ErrorCode
 ) -> None:
     assert (await forward(await cluster.active(), data, address)).error_code is code
+
+
+def test_a_forwarded_request_has_the_permissions_of_its_client_and_the_envelope_those_of_its_broker() -> None:
+    topics = [
+        row("CreatableTopic", name=name, num_partitions=1, replication_factor=1, assignments=(), configs=[])
+        for name in ("open-new", "new")
+    ]
+    inner = wrapped(ApiKey.CREATE_TOPICS, 7, topics=topics, timeout=1000, validate_only=True)
+    body = build(
+        ApiKey.ENVELOPE,
+        0,
+        request_data=inner,
+        request_principal=pack_principal(Principal("User", "alice")),
+        client_host_address=LOCALHOST,
+    )
+    with guarded_node() as guarded:
+        assert guarded.sim.node is not None
+        assert guarded.sim.node.controller is not None
+        context = guarded.sim.node.controller.context
+
+        def answer(broker: str) -> Any:
+            connection = ConnectionInfo(1, "CONTROLLER", "node", 1, principal=Principal("User", broker))
+            request = Request(ApiKey.ENVELOPE, 0, 1, None, body, connection)
+            handled: Any = context.load(ApiKey.ENVELOPE).handle(context, request)
+            return guarded.sim.run(handled)
+
+        forwarded = memoryview(answer("root").response_data)
+        _, offset = parse_response_header(forwarded, int(ApiKey.CREATE_TOPICS), 7)
+        created = read_response(ApiKey.CREATE_TOPICS, 7, forwarded, offset)
+        assert {topic.name: topic.error_code for topic in created.topics} == {
+            "open-new": ErrorCode.none,
+            "new": ErrorCode.topic_authorization_failed,
+        }
+        assert answer("bob").error_code is ErrorCode.cluster_authorization_failed
