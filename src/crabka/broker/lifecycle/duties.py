@@ -21,6 +21,7 @@ if TYPE_CHECKING:
 logger = logging.getLogger(__name__)
 
 DELETION_INTERVAL_MS = 1000
+DIR_CHECK_INTERVAL_MS = 1000
 
 Duty = tuple[str, "int | Callable[[BrokerContext], int]", "Callable[[BrokerContext], Awaitable[None]]"]
 """Name, interval in ms (a function if it may change while the node runs), action."""
@@ -35,6 +36,7 @@ def duties_of(context: BrokerContext) -> list[Duty]:
         ("flush", flush_ms, _flush),
         ("checkpoints", config.log_flush_offset_checkpoint_interval_ms, _write_checkpoints),
         ("deletions", DELETION_INTERVAL_MS, _delete),
+        ("log dirs", DIR_CHECK_INTERVAL_MS, _check_dirs),
         ("cleaning", lambda context: max(context.config.log_cleaner_backoff_ms, 1), _clean),
         ("in-sync replicas", max(config.replica_lag_time_max_ms // 2, 1), _shrink_isr),
         ("offset expiry", config.offsets_retention_check_interval_ms, _expire_offsets),
@@ -86,6 +88,11 @@ async def _delete(context: BrokerContext) -> None:
     removal = context.logs.removal.delete_due(context.runtime.clock.now_ms())
     if removal is not None:
         await asyncio.wait([removal])
+
+
+async def _check_dirs(context: BrokerContext) -> None:
+    for path in context.logs.online_dirs:
+        await context.runtime.threads.submit(context.logs.dirs[path].require_identity)
 
 
 async def _clean(context: BrokerContext) -> None:

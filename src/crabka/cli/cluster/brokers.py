@@ -13,12 +13,12 @@ from crabka.cli.options import DEFAULT_BOOTSTRAP, AsJson, Bootstrap, BootstrapCo
 from crabka.cli.output import Column, Row, print_done, print_rows
 from crabka.cli.session import with_admin
 from crabka.clients.admin.admin import Admin
-from crabka.clients.admin.admin_types import LogDirDescription
+from crabka.clients.admin.admin_types import ClusterDescription, LogDirDescription
 from crabka.clients.admin.cluster_types import DescribedQuorum
 from crabka.clients.cluster.metadata import TopicMetadata
 from crabka.clients.errors import ClientNetworkError, VersionMismatchError
 from crabka.config.listeners import format_address
-from crabka.errors import OperationError
+from crabka.errors import ConfigError, OperationError
 from crabka.metadata.features import METADATA_VERSION, METADATA_VERSION_NAMES
 
 app = typer.Typer(help="Brokers: list, unregister.", no_args_is_help=False, invoke_without_command=True)
@@ -69,16 +69,33 @@ def unregister(
     bootstrap: Bootstrap = DEFAULT_BOOTSTRAP,
     command_config: CommandConfig = None,
     bootstrap_controller: BootstrapController = None,
+    force: Annotated[bool, typer.Option("--force", help="Also a broker that is active.")] = False,
     as_json: AsJson = False,
 ) -> None:
-    """Remove a broker that will not return from the cluster."""
-    with_admin(
-        bootstrap,
-        lambda admin: admin.cluster.unregister_broker(broker),
-        controllers=bootstrap_controller,
-        command_config=command_config,
-    )
+    """Remove a broker that will not return from the cluster. A broker that is active is refused."""
+    if bootstrap_controller is not None and not force:
+        raise ConfigError("controllers do not say which brokers are active: ask a broker, or add --force")
+
+    async def run(admin: Admin) -> None:
+        if not force:
+            refuse_active(broker, await admin.cluster.describe(include_fenced=True))
+        await admin.cluster.unregister_broker(broker)
+
+    with_admin(bootstrap, run, controllers=bootstrap_controller, command_config=command_config)
     print_done(f"broker {broker} is no longer registered", as_json=as_json, result={"broker": broker})
+
+
+def refuse_active(broker: int, cluster: ClusterDescription) -> None:
+    """Raise ConfigError for a broker that serves."""
+    active = {node.node_id for node in cluster.brokers} - set(cluster.fenced)
+    if broker not in active:
+        return
+    if active == {broker}:
+        raise ConfigError(
+            f"broker {broker} is the only active broker: without it no partition has a leader and all writes stop; "
+            "add --force to unregister it anyway"
+        )
+    raise ConfigError(f"broker {broker} is active: stop it first, or add --force to unregister it while it serves")
 
 
 async def broker_rows(admin: Admin) -> list[Row]:

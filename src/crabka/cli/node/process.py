@@ -15,7 +15,7 @@ from typing import TYPE_CHECKING, NoReturn
 from crabka.cli.examples import examples_text
 from crabka.cli.node.logs import LOG_FORMATS, LOG_LEVELS, set_up_logging
 from crabka.config.server import ServerConfig
-from crabka.errors import ConfigError
+from crabka.errors import ConfigError, CrabkaError
 
 if TYPE_CHECKING:
     # Imported where they are used: `--help` and a bad option must not load the modules of the broker.
@@ -24,6 +24,7 @@ if TYPE_CHECKING:
 
 log = logging.getLogger("crabka.node")
 
+EXIT_NODE_FAILED = 1
 # Descriptors that a node should have for the sockets of its clients.
 CONNECTION_FILES = 1000
 
@@ -126,13 +127,25 @@ async def _serve(config: ServerConfig, *, format_new: bool, file_limit: int) -> 
         if node.side_port_address is not None:
             log.info("metrics and health are on http://%s", node.side_port_address)
         warn_of_file_limit(node.open_file_count, file_limit)
+        code = EXIT_NODE_FAILED
         try:
             with PeriodicCollector():
-                return await _wait_for_end(node, stop)
+                code = await _wait_for_end(node, stop)
         finally:
-            await node.stop()
+            await _stop(node, has_failed=code == EXIT_NODE_FAILED)
+        return code
     finally:
         runtime.threads.close()
+
+
+async def _stop(node: Node, *, has_failed: bool) -> None:
+    """Stop a node. What fails because of a failure that was reported already is not reported as another one."""
+    try:
+        await node.stop()
+    except (CrabkaError, OSError) as error:
+        if not has_failed:
+            raise
+        log.debug("the stop after the failure failed: %s", error)
 
 
 async def _start(node: Node, stop: asyncio.Event) -> bool:
@@ -170,15 +183,20 @@ async def _wait_for_end(node: Node, stop: asyncio.Event) -> int:
             await stopping
     if node.failed.done() and (error := node.failed.exception()) is not None:
         print(f"crabka: the node cannot continue: {error}", file=sys.stderr)
-        return 1
+        return EXIT_NODE_FAILED
     log.info("stopping")
     return 0
 
 
 def _format_if_new(runtime: Runtime, config: ServerConfig) -> None:
-    """Format the new directories; they join the cluster of the others."""
+    """Format the new directories; they join the cluster of the others. Raises ConfigError for one in other use."""
     from crabka.quorum.formatting import format_storage, is_formatted
+    from crabka.quorum.new_directory import require_new
 
-    if not all(is_formatted(runtime.fs, directory) for directory in (*config.log_dirs, config.metadata_log_dir)):
+    directories = dict.fromkeys((*config.log_dirs, config.metadata_log_dir))
+    unformatted = [each for each in directories if not is_formatted(runtime.fs, each)]
+    for directory in unformatted:
+        require_new(runtime.fs, directory)
+    if unformatted:
         written = format_storage(runtime, config, None, ignore_formatted=True)
         log.info("formatted %s", ", ".join(written))

@@ -12,7 +12,7 @@ from collections.abc import Collection
 from dataclasses import dataclass, field
 from typing import TYPE_CHECKING, NamedTuple
 
-from crabka.errors import ConfigError, CorruptDataError
+from crabka.errors import ConfigError, CorruptDataError, CrabkaError, StorageError
 from crabka.formats import file_names as naming
 from crabka.formats.file_names import DirectoryKind, LogDirectoryName, parse_directory_name
 from crabka.ids import TopicPartition
@@ -22,7 +22,7 @@ from crabka.log.dirs.checkpoints import (
     write_clean_shutdown,
     write_offset_checkpoint,
 )
-from crabka.log.dirs.meta_properties import heal_meta_properties
+from crabka.log.dirs.meta_properties import heal_meta_properties, read_meta_properties
 from crabka.log.recovery.cuts import CutStats
 
 if TYPE_CHECKING:
@@ -101,6 +101,22 @@ class LogDir:
     def is_locked(self) -> bool:
         """Whether this process holds the directory."""
         return self._lock is not None
+
+    def require_identity(self) -> None:
+        """Check that the path still leads to the directory that was opened. Raises StorageError if it does not.
+
+        Open files of a directory that was removed accept writes, which are lost with them. Single files that are
+        missing or damaged do not count: the scrubber restores them.
+        """
+        try:
+            found = read_meta_properties(self._fs, self.path)
+        except (CrabkaError, OSError):
+            return  # a disk that fails is found by those who write
+        if found is None:
+            if not self._fs.exists(self._path(naming.LOCK_FILE)):
+                raise StorageError(self.path, "the directory was removed, or its disk unmounted, while in use")
+        elif self.properties is not None and found.directory_id != self.properties.directory_id:
+            raise StorageError(self.path, "another directory took its place while in use")
 
     def close(self) -> None:
         """Give the lock back."""

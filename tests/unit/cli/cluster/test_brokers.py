@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+from collections.abc import Callable
 from typing import Any
 
 from crabka.protocol.apis import ApiKey
@@ -74,13 +75,32 @@ def test_fenced_brokers_are_shown_without_what_only_they_know(crabka: RunCommand
     assert (second["state"], second["quorum"], second["size_bytes"]) == ("fenced", "voter", None)
 
 
-def test_a_broker_is_unregistered(crabka: RunCommand) -> None:
+def brokers_answer(fenced: set[int]) -> Callable[[ReceivedRequest], Any]:
+    def describe(request: ReceivedRequest) -> Any:
+        brokers = [
+            request.types.new("DescribeClusterBroker", broker_id=each, host="h", port=9, is_fenced=each in fenced)
+            for each in (1, 2, 3)
+            if request.body.include_fenced_brokers or each not in fenced
+        ]
+        return request.types.message(
+            throttle_time=0, error_code=ErrorCode.none, cluster_id="c", controller_id=1, brokers=brokers
+        )
+
+    return describe
+
+
+def test_a_broker_is_unregistered_if_it_is_not_active(crabka: RunCommand) -> None:
+    unregistered: list[int] = []
+
     def answer(request: ReceivedRequest) -> Any:
-        code = ErrorCode.none if request.body.broker_id == 3 else ErrorCode.broker_id_not_registered
+        unregistered.append(request.body.broker_id)
+        code = ErrorCode.none if request.body.broker_id < 4 else ErrorCode.broker_id_not_registered
         return request.types.message(throttle_time=0, error_code=code, error_message=None)
 
     with loopback_cluster() as (cluster, bootstrap):
-        cluster.brokers[1].answers[ApiKey.UNREGISTER_BROKER] = answer
+        answers = cluster.brokers[1].answers
+        answers[ApiKey.UNREGISTER_BROKER] = answer
+        answers[ApiKey.DESCRIBE_CLUSTER] = brokers_answer(fenced={3})
         done = crabka("brokers", "unregister", "3", "--bootstrap", bootstrap)
         assert done == (0, "broker 3 is no longer registered\n", "")
         refused = crabka("brokers", "unregister", "4", "--bootstrap", bootstrap)
@@ -89,3 +109,13 @@ def test_a_broker_is_unregistered(crabka: RunCommand) -> None:
             "",
             "crabka: broker 4: broker_id_not_registered; `crabka brokers list` shows all brokers\n",
         )
+        active = crabka("brokers", "unregister", "2", "--bootstrap", bootstrap)
+        assert (active.code, "broker 2 is active: stop it first, or add --force" in active.err) == (2, True)
+        answers[ApiKey.DESCRIBE_CLUSTER] = brokers_answer(fenced={1, 3})
+        only = crabka("brokers", "unregister", "2", "--bootstrap", bootstrap)
+        assert (only.code, "broker 2 is the only active broker" in only.err) == (2, True)
+        unknown = crabka("brokers", "unregister", "2", "--bootstrap-controller", bootstrap)
+        assert (unknown.code, "controllers do not say which brokers are active" in unknown.err) == (2, True)
+        assert unregistered == [3, 4]
+        assert crabka("brokers", "unregister", "2", "--force", "--bootstrap", bootstrap).code == 0
+        assert unregistered == [3, 4, 2]

@@ -6,6 +6,7 @@ import asyncio
 import contextlib
 import logging
 import os
+import shutil
 import signal
 from collections.abc import Iterator
 from pathlib import Path
@@ -21,6 +22,8 @@ from crabka.config.properties import parse_properties
 from crabka.errors import ConfigError, StorageError
 from crabka.runtime import real_runtime
 from tests.support.nodes.crabka_up import CrabkaProcess
+from tests.support.nodes.process import wait_until
+from tests.unit.cli.conftest import RunCommand
 
 
 def test_settings_are_split_at_the_first_equals_sign() -> None:
@@ -71,6 +74,26 @@ def test_new_directory_joins_the_cluster_of_the_old_one(tmp_path: Path) -> None:
     a, b = (parse_properties((tmp_path / name / "meta.properties").read_text()) for name in "ab")
     assert a["cluster.id"] == b["cluster.id"]
     assert a["directory.id"] != b["directory.id"]
+
+
+def test_a_node_whose_data_is_removed_ends_at_once(tmp_path: Path) -> None:
+    with CrabkaProcess(tmp_path, {"log.dirs": f"{tmp_path}/data,{tmp_path}/other"}) as node:
+        shutil.rmtree(tmp_path / "other")
+        wait_until(lambda: "other is offline" in node.stderr_text(), "the node misses the second dir")
+        assert node.is_alive()
+        shutil.rmtree(node.data_dir)
+        assert node.wait_exit() == 1
+    lines = [line for line in node.stderr_text().splitlines() if " INFO " not in line]
+    assert len(lines) == 3, lines
+    assert "the directory was removed, or its disk unmounted, while in use" in lines[1]
+    assert lines[2].startswith("crabka: the node cannot continue: ")
+
+
+def test_a_directory_in_other_use_is_not_formatted(tmp_path: Path, crabka: RunCommand) -> None:
+    (tmp_path / "thesis.tex").touch()
+    refused = crabka("up", "--data-dir", str(tmp_path), "--listen", "127.0.0.1:0")
+    assert (refused.code, "is no data directory and not empty (thesis.tex)" in refused.err) == (2, True)
+    assert [each.name for each in tmp_path.iterdir()] == ["thesis.tex"]
 
 
 def test_node_that_cannot_go_on_ends_with_1(capsys: pytest.CaptureFixture[str]) -> None:

@@ -4,7 +4,7 @@ import uuid
 
 import pytest
 
-from crabka.errors import ConfigError
+from crabka.errors import ConfigError, StorageError
 from crabka.formats.file_names import CLEANER_CHECKPOINT
 from crabka.formats.meta_properties import MetaProperties
 from crabka.ids import TopicPartition
@@ -37,6 +37,41 @@ def test_the_identity_is_read_with_the_lock() -> None:
     log_dir = LogDir(fs, "/data")
     log_dir.open()
     assert log_dir.properties == properties
+
+
+def opened(fs: MemoryFileSystem) -> LogDir:
+    fs.makedirs("/data")
+    write_meta_properties(fs, "/data", MetaProperties("cluster", 1, uuid.UUID(int=3)))
+    log_dir = LogDir(fs, "/data")
+    log_dir.open()
+    log_dir.require_identity()
+    return log_dir
+
+
+def test_a_dir_that_is_removed_while_in_use_is_noticed() -> None:
+    fs = MemoryFileSystem()
+    log_dir = opened(fs)
+    for name in fs.listdir("/data"):
+        fs.unlink(f"/data/{name}")
+    with pytest.raises(StorageError, match="log dir /data: the directory was removed, or its disk unmounted"):
+        log_dir.require_identity()
+
+
+def test_a_dir_whose_place_is_taken_is_noticed() -> None:
+    fs = MemoryFileSystem()
+    log_dir = opened(fs)
+    write_meta_properties(fs, "/data", MetaProperties("cluster", 1, uuid.UUID(int=4)))
+    with pytest.raises(StorageError, match="another directory took its place"):
+        log_dir.require_identity()
+
+
+def test_a_missing_or_damaged_file_alone_is_no_lost_dir() -> None:
+    fs = MemoryFileSystem()
+    log_dir = opened(fs)
+    write_atomic(fs, "/data/meta.properties", b"rot")
+    log_dir.require_identity()
+    fs.unlink("/data/meta.properties")
+    log_dir.require_identity()
 
 
 def test_a_scan_sorts_what_lies_there() -> None:
