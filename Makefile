@@ -3,9 +3,13 @@
 PYTHON ?= python3
 VENV := .venv
 BIN := $(VENV)/bin
-WORKERS ?= 2
+# More than the cores of a small machine: nodes, JVMs and timeouts leave a worker idle for much of its time.
+WORKERS ?= 3
 # Whole files, in the order of tests/support/order.py.
-PARALLEL := -n $(WORKERS) --dist loadfile --no-loadscope-reorder
+WHOLE_FILES := --dist loadfile --no-loadscope-reorder
+PARALLEL := -n $(WORKERS) $(WHOLE_FILES)
+# Two targets at a time, each with its output in one piece.
+TWO_AT_ONCE := --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
 PURE := src/crabka/formats/*,src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/kraft/*,src/crabka/controller/decisions/*
 CODE := src tests tools $(wildcard bench)
 
@@ -13,7 +17,7 @@ CODE := src tests tools $(wildcard bench)
 STAMP := $(VENV)/.installed-$(shell cat requirements.lock pyproject.toml | cksum | cut -d' ' -f1)
 
 .DEFAULT_GOAL := help
-.PHONY: help setup run test soak lint typecheck format coverage bench bench-cluster bench-tier bench-moves bench-testkit bench-spark bench-partitions sim docs lock clean
+.PHONY: help setup run test test-spark test-interop soak lint typecheck format coverage bench bench-cluster bench-tier bench-moves bench-testkit bench-spark bench-partitions sim docs lock clean
 
 help: ## Print this help
 	@echo "Crabka: a Kafka-compatible broker in Python. Start with 'make run'."
@@ -39,9 +43,14 @@ run: $(STAMP) ## Start a broker and show it at work (ONCE=1 stops after the tour
 
 test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pytest)
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
+	@$(MAKE) $(TWO_AT_ONCE) test-spark test-interop
+
+test-spark: $(STAMP)
 	$(BIN)/python -m pytest --durations=10 tests/spark $(ARGS)
-	# Apart from the others: foreign clients leave threads and sockets, which the leak check would lay at others' doors.
-	$(BIN)/python -m pytest $(PARALLEL) --durations=10 tests/interop $(ARGS)
+
+# Apart from the others: foreign clients leave threads and sockets, which the leak check would lay at others' doors.
+test-interop: $(STAMP)
+	$(BIN)/python -m pytest -n 2 $(WHOLE_FILES) --durations=10 tests/interop $(ARGS)
 
 soak: $(STAMP) ## The tests with large numbers: more crashes, frames, seeds and connections
 	CRABKA_SOAK=1 $(BIN)/python -m pytest -v --timeout=7200 tests --ignore=tests/interop $(ARGS)

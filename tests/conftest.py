@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import gc
 import random
 from collections.abc import Generator, Iterator
 from pathlib import Path
@@ -63,6 +64,17 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
         if item.get_closest_marker("soak") and not soaking():
             item.add_marker(pytest.mark.skip(reason="runs under `make soak`"))
     put_slow_files_first(items)
+
+
+def pytest_collection_finish() -> None:
+    """Keep what the imports of all tests have made out of later collections, which would walk through it each time."""
+    gc.collect()
+    gc.freeze()
+
+
+def pytest_unconfigure() -> None:
+    """Let the interpreter collect everything at its exit, as libraries that count their objects expect."""
+    gc.unfreeze()
 
 
 @pytest.hookimpl(wrapper=True)
