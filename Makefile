@@ -45,11 +45,11 @@ test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pyte
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
 	@$(MAKE) $(TWO_AT_ONCE) test-spark test-interop
 
-test-spark: $(STAMP)
+test-spark: $(STAMP) ## Only the tests of Spark
 	$(BIN)/python -m pytest --durations=10 tests/spark $(ARGS)
 
 # Apart from the others: foreign clients leave threads and sockets, which the leak check would lay at others' doors.
-test-interop: $(STAMP)
+test-interop: $(STAMP) ## Only the tests with other clients and with the tools of Apache Kafka
 	$(BIN)/python -m pytest -n 2 $(WHOLE_FILES) --durations=10 tests/interop $(ARGS)
 
 soak: $(STAMP) ## The tests with large numbers: more crashes, frames, seeds and connections
