@@ -80,7 +80,8 @@ def _only(entries: Iterable[ConfigEntry], name: str) -> ConfigEntry:
 
 def test_topic_without_settings_is_described_as_kafka_does() -> None:
     described = _as_golden(describe_topic_configs({}, _golden_server(), {}, _CLUSTER_DEFAULT))
-    assert described == _golden("topic_configs.json")
+    kafkas = {name: entry for name, entry in described.items() if not name.startswith("crabka.")}
+    assert kafkas == _golden("topic_configs.json")
 
 
 def test_broker_is_described_as_kafka_does() -> None:
