@@ -63,7 +63,7 @@ def _expected_rows(topic: str) -> list[tuple[int, int, bytes | None, bytes | Non
 
 
 def _kafka_cleaned_at() -> int:
-    """The moment of Kafka's own cleaning, which the delete horizon of its batches tells."""
+    """The moment of Kafka's own cleaning, which the delete horizon of its batches shows."""
     horizons = {
         header.base_timestamp
         for path in AFTER.glob("*.log")

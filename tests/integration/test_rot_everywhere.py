@@ -84,11 +84,11 @@ def rotting(tmp_path_factory: pytest.TempPathFactory) -> Iterator[RottingCluster
 def check_tier(rotting: RottingCluster, rng: random.Random) -> None:
     """Damage objects of the tier, read everything, and restore them, so that no batch is damaged twice."""
     brokers = rotting.cluster.brokers
-    heard = {broker.node_id: len(broker.stderr_text()) for broker in brokers}
+    logged_before = {broker.node_id: len(broker.stderr_text()) for broker in brokers}
     flips = rotting.flip_tier(rng, TIER_FLIPS_PER_ROUND)
     LOGGER.info("tier: %s", "; ".join(map(str, flips)))
     rotting.check_content()
-    said = "".join(broker.stderr_text()[heard[broker.node_id] :] for broker in brokers)
+    said = "".join(broker.stderr_text()[logged_before[broker.node_id] :] for broker in brokers)
     rotting.restore_tier(flips, said)
 
 
@@ -100,7 +100,7 @@ def test_every_kind_of_file_is_repaired(rotting: RottingCluster, rng: random.Ran
             node.stop()
         elif round_ % 3 == 2:
             node.kill()
-        heard = len(node.stderr_text())
+        logged_before = len(node.stderr_text())
         flips = rotting.flip(rng, node, FLIPS_PER_ROUND)
         LOGGER.info("round %d, node %d: %s", round_, node.node_id, "; ".join(map(str, flips)))
         if not node.is_alive():
@@ -109,7 +109,7 @@ def test_every_kind_of_file_is_repaired(rotting: RottingCluster, rng: random.Ran
         rotting.produce(6)
         wait_topics(cluster, set(TOPICS))
         rotting.wait_whole(flips)
-        rotting.note_outcome(node, flips, node.stderr_text()[heard:])
+        rotting.note_outcome(node, flips, node.stderr_text()[logged_before:])
         rotting.check_content()
         check_tier(rotting, rng)
     for name in ("flips", "reported", "replaced", "left"):

@@ -49,7 +49,7 @@ class Disks(NamedTuple):
         return run_tool(main_class, "--bootstrap-server", self.node.bootstrap_servers, *arguments, check=check)
 
     def describe(self, topic: str) -> dict[str, dict[str, Any]]:
-        """What kafka-log-dirs tells of a topic: dir -> replica -> its row."""
+        """What kafka-log-dirs reports of a topic: dir -> replica -> its row."""
         report = json.loads(self.tool(LOG_DIRS, "--describe", "--topic-list", topic).lines[-1])
         (broker,) = report["brokers"]
         assert all(each["error"] is None for each in broker["logDirs"])

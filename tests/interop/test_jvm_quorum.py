@@ -170,7 +170,7 @@ def test_a_controller_of_kafka_joins_leads_and_hands_over(ours: OurControllers, 
     ours.create_topics(20)
     with JvmController(tmp_path / "jvm", ours.bootstrap) as jvm:
         wait_until(lambda: ours.voters() == [[1, JVM_ID]], "Kafka joins", timeout_s=PATIENCE_SECONDS)
-        # A leader that moved tells so in the log, which needs Kafka to be committed.
+        # A leader that moved says so in the log, which needs Kafka to be committed.
         ours.move(1)
         ours.create_topics(21)
         assert ours.is_where_all_know(1)

@@ -66,7 +66,7 @@ def test_kafka_serves_a_tier_from_its_objects_alone(
             for isolation in ("read_uncommitted", "read_committed"):
                 tiered = [each for each in expected[isolation][topic][str(index)] if each[0] < row["end"]]
                 read = read_rows(bootstrap, topic, index, isolation)
-                # What was deleted at the start of a segment is there again: the objects do not tell.
+                # What was deleted at the start of a segment is there again: the objects do not show it.
                 assert read[0][0] == row["start"]
                 assert [each for each in read if each[0] >= tiered[0][0]] == tiered
         with SyncProducer(bootstrap) as producer:

@@ -1,6 +1,6 @@
 """A consumer group under any sequence of joins, reports, lost answers, pauses, deaths, failed appends and restarts.
 
-A partition is owned by a member from the moment on at which it reads an answer that assigns it until it tells that it
+A partition is owned by a member from the moment on at which it reads an answer that assigns it until it reports that it
 does not own it any more, or believes itself out of the group. It never has two owners, and when the members that live
 follow their assignment every partition has one.
 """
@@ -38,7 +38,7 @@ class Owner:
         self.owned: set[Place] = set()
         # Its assignment; it releases before it takes.
         self.reported: set[Place] = set()
-        self.heard_ms = 0
+        self.answered_ms = 0
 
     @property
     def member_id(self) -> str:
@@ -60,7 +60,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         self.highest_epoch = 0
 
     def _send(self, client: Owner, *, is_lost: bool = False) -> ConsumerHeartbeatResult | None:
-        # It tells what it owns before it takes what is new.
+        # It reports what it owns before it takes what is new.
         client.owned &= client.reported
         owned: dict[uuid.UUID, set[int]] = {}
         for each, partition in client.owned:
@@ -72,7 +72,7 @@ class ConsumerMachine(RuleBasedStateMachine):
         answer = self.core.post(client.member_id, client.epoch, instance_id=client.instance_id, **fields)
         if answer is None or is_lost:
             return None
-        client.heard_ms = self.core.now_ms
+        client.answered_ms = self.core.now_ms
         if answer.error_code in (
             ErrorCode.fenced_member_epoch,
             ErrorCode.unknown_member_id,
@@ -110,8 +110,8 @@ class ConsumerMachine(RuleBasedStateMachine):
     def pass_time(self, milliseconds: int) -> None:
         self.core.pass_time(milliseconds)
         for client in self.clients.values():
-            # A client that was not heard of for a session knows that it is out (KIP-848).
-            if self.core.now_ms - client.heard_ms >= SETTINGS.session_timeout_ms:
+            # A client that had no answer for a session knows that it is out (KIP-848).
+            if self.core.now_ms - client.answered_ms >= SETTINGS.session_timeout_ms:
                 client.forget()
 
     @rule()
@@ -178,7 +178,7 @@ def test_a_consumer_group_keeps_its_promises() -> None:
 
 
 @pytest.fixture
-def nobody_waits(monkeypatch: pytest.MonkeyPatch) -> None:
+def no_client_waits(monkeypatch: pytest.MonkeyPatch) -> None:
     """Plant a bug: partitions are given out though others have them."""
 
     def careless(current: CurrentAssignment, goal: Goal, owned: Partitions | None) -> CurrentAssignment:
@@ -199,7 +199,7 @@ def revocations_are_believed(monkeypatch: pytest.MonkeyPatch) -> None:
     monkeypatch.setattr(assignment, "reconcile", hasty)
 
 
-@pytest.mark.parametrize("planted", ["nobody_waits", "revocations_are_believed"])
+@pytest.mark.parametrize("planted", ["no_client_waits", "revocations_are_believed"])
 def test_a_planted_bug_is_caught(planted: str, request: pytest.FixtureRequest) -> None:
     request.getfixturevalue(planted)
     with pytest.raises(AssertionError):

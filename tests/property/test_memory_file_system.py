@@ -34,7 +34,7 @@ operations = st.lists(
 
 
 class Driver:
-    """Carries out operations below a root and tells their outcome, errors included."""
+    """Carries out operations below a root and returns their outcome, errors included."""
 
     def __init__(self, fs: FileSystem, root: str) -> None:
         self.fs = fs

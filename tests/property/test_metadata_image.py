@@ -1,4 +1,4 @@
-"""Images, deltas and records tell the same story, however the records are cut into steps."""
+"""Images, deltas and records lead to the same state, however the records are cut into steps."""
 
 from __future__ import annotations
 

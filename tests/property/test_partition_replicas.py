@@ -98,7 +98,7 @@ class ReplicatedPartitionMachine(RuleBasedStateMachine):
             assert follower == 1 or self.ends[follower] >= reached
 
     @invariant()
-    def consumers_hear_of_every_byte_once_it_is_committed(self) -> None:
+    def consumers_are_notified_of_every_byte_once_it_is_committed(self) -> None:
         if self.led.high_watermark == self.led.partition.log.log_end_offset:
             # A rise is reported as one byte at least.
             assert self.appended_bytes <= self.consumer.readable_bytes <= self.appended_bytes + self.rises

@@ -1,4 +1,4 @@
-"""The reference page tells the truth about effects: a key has one exactly if some code acts on it."""
+"""The reference page is right about effects: a key has one exactly if some code acts on it."""
 
 from __future__ import annotations
 

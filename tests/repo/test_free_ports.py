@@ -27,7 +27,7 @@ def test_who_runs_without_workers_has_a_lane() -> None:
     assert lane_of("") == lane_of("master") == 0
 
 
-def test_a_port_that_somebody_holds_is_passed_over() -> None:
+def test_a_port_in_use_is_passed_over() -> None:
     with socket.socket() as holder:
         holder.bind(("127.0.0.1", 0))
         walk = PortWalk(0, 0)

@@ -24,7 +24,7 @@ from tests.support.storage.compaction_model import (
 from tests.support.storage.small import LOG_PATH
 
 STEPS = 18
-# What a crash can tell apart; reads in between change nothing.
+# What a crash can distinguish; reads in between change nothing.
 CHANGES = frozenset({"open", "pwritev", "truncate", "fsync", "fsync_dir", "rename", "unlink"})
 
 

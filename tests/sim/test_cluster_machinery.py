@@ -51,11 +51,11 @@ def test_a_paused_process_does_nothing_while_others_go_on() -> None:
 def test_the_host_of_a_paused_process_accepts_connections_and_bytes() -> None:
     loop = ProcessLoop()
     network = SimulatedNetwork(loop, random.Random(1))
-    heard: list[float] = []
+    received: list[float] = []
 
     class Listening(asyncio.Protocol):
         def data_received(self, data: bytes) -> None:
-            heard.append(loop.time())
+            received.append(loop.time())
 
     async def main() -> None:
         process = SimulatedProcess(loop, "server")
@@ -65,14 +65,14 @@ def test_the_host_of_a_paused_process_accepts_connections_and_bytes() -> None:
         assert isinstance(transport, asyncio.WriteTransport)
         transport.write(b"hello")
         await asyncio.sleep(3)
-        assert not heard
+        assert not received
         process.resume()
         await asyncio.sleep(1)
         transport.close()
         await asyncio.sleep(1)
 
     loop.run(main())
-    assert len(heard) == 1
+    assert len(received) == 1
 
 
 def test_nothing_is_left_of_a_dead_process() -> None:

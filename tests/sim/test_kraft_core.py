@@ -1,6 +1,6 @@
 """The consensus core in a world of crashes, partitions and changing voters: the quorum keeps its word in every seed.
 
-A failure names the broken fact and the seed; `python -m tests.support.kraft_sim --seed N` tells the whole story.
+A failure names the broken fact and the seed; `python -m tests.support.kraft_sim --seed N` prints every step.
 """
 
 from __future__ import annotations

@@ -52,7 +52,7 @@ def test_a_planted_bug_is_found(plant: Callable[[pytest.MonkeyPatch], None], mon
             print(f"{plant.__name__} shows in seed {seed}: {name}")
             assert name in names
             return
-    pytest.fail(f"{plant.__name__} is not found: a soak tells which seed shows it now")
+    pytest.fail(f"{plant.__name__} is not found: a soak finds the seed that shows it now")
 
 
 def test_a_broken_seed_is_reported(monkeypatch: pytest.MonkeyPatch, capsys: pytest.CaptureFixture[str]) -> None:

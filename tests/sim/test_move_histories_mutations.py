@@ -52,7 +52,7 @@ def truncation_ignored(patch: pytest.MonkeyPatch) -> None:
     patch.setattr(FutureLog, "on_truncated", lambda _self, _base_offset, _size: None)
 
 
-def controller_told_late(patch: pytest.MonkeyPatch) -> None:
+def controller_notified_late(patch: pytest.MonkeyPatch) -> None:
     async def assign(self: Controller, _partition: Partition, log_dir: str) -> None:
         model = self._world.model
 
@@ -101,7 +101,7 @@ PLANTS: dict[Callable[[pytest.MonkeyPatch], None], int] = {
     rename_before_sync: 3,
     directory_order_decides: 32,
     truncation_ignored: 28,
-    controller_told_late: 18,
+    controller_notified_late: 18,
     marker_without_metadata: 67,
     names_not_synced: 25,
 }

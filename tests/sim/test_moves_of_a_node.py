@@ -105,7 +105,7 @@ def test_trimming_while_a_move_runs_is_not_forgotten() -> None:
 def test_a_source_does_not_pass_for_the_replica_while_the_target_is_away(place: str) -> None:
     """The power fails in the middle of a swap, and the disk with the marker is gone for a while.
 
-    Nothing tells whether the replica went on in the target.
+    Nothing shows whether the replica went on in the target.
     """
     with InterruptedNode(place, log_dirs=THREE_DIRS) as node:
         alter(node, "/d2", "t", 0)

@@ -1,6 +1,6 @@
 """The whole node under clients, kills and power cuts at random points: no promise to a client is broken.
 
-Every run prints its seed when it fails (`CRABKA_SEED`); the message names the invariant and tells the last events.
+Every run prints its seed when it fails (`CRABKA_SEED`); the message names the invariant and the last events.
 """
 
 from __future__ import annotations

@@ -1,4 +1,4 @@
-"""A node whose small files rot while it is stopped or runs: each is right again, and nothing that it tells is lost."""
+"""A node whose small files rot while it is stopped or runs: each is right again, and no report of it is lost."""
 
 from __future__ import annotations
 

@@ -23,7 +23,7 @@ PRODUCE_VERSION = 9
 
 
 class DiskThreads(InlineThreads):
-    """Threads in which the write of a batch takes some time. Tells whether a job runs."""
+    """Threads in which the write of a batch takes some time. Shows whether a job runs."""
 
     write_ms = 0.0
     runs_job = False

@@ -136,7 +136,7 @@ class ClusterProcesses:
         wait_until(serving, f"node {node.node_id} serves")
 
     def wait_registered(self) -> None:
-        """Wait until every broker tells clients of every broker."""
+        """Wait until every broker names every broker to clients."""
         expected = {node.node_id for node in self.brokers}
 
         def known(server: str) -> bool:
@@ -144,7 +144,7 @@ class ClusterProcesses:
                 return {int(broker) for broker in self.admin(server).list_topics(timeout=5).brokers} == expected
             return False
 
-        # A node that was frozen or cut off tells old news for a while: all must agree.
+        # A node that was frozen or cut off reports old metadata for a while: all must agree.
         wait_until(lambda: all(map(known, self.server_list)), f"all know brokers {sorted(expected)}")
 
     def admin(self, servers: str | None = None) -> AdminClient:

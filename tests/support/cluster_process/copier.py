@@ -132,7 +132,7 @@ class TopicCopy:
                 print(f"{self._name}: cannot abort: {refusal}", flush=True)
             else:
                 return
-        # Also after a call that ran out of time: whether it committed only the committed positions can tell.
+        # Also after a call that ran out of time: whether it committed only the committed positions can show.
         self._producer = None
 
 

@@ -1,7 +1,7 @@
 """Idempotent producers with acks=all that write to every partition all the time and remember each acknowledgement.
 
-Each record says its producer and its number within (producer, partition), so that the reader can tell loss, repetition
-and disorder apart. When each acknowledgement came is kept per partition: the longest silence around a fault is how
+Each record says its producer and its number within (producer, partition), so that the reader sees loss, repetition and
+disorder. When each acknowledgement came is kept per partition: the longest silence around a fault is how
 long that partition was unavailable.
 """
 

@@ -79,7 +79,7 @@ def _ask(servers: Sequence[str], api_key: ApiKey, build: Callable[[MessageTypes]
 
 
 async def _ask_any(servers: Sequence[str], api_key: ApiKey, build: Callable[[MessageTypes], Any]) -> Any:
-    """The first answer without an error; a server that has one to tell is asked no more, the next is."""
+    """The first answer without an error; a server that answers with one is asked no more, the next is."""
     failure: CrabkaError | None = None
     for server in servers:
         try:

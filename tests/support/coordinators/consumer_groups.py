@@ -86,7 +86,7 @@ class ConsumerCore:
             self.finish_stores()
 
     def finish_stores(self, error_code: ErrorCode = ErrorCode.none) -> None:
-        """Tell the core that what it gave to store was stored, or not."""
+        """Step the core with the outcome of what it gave to store."""
         while self.waiting:
             batch = self.waiting.pop(0)
             if error_code is ErrorCode.none:

@@ -76,7 +76,7 @@ class CoreDriver:
             self.finish_stores()
 
     def finish_stores(self, error_code: ErrorCode = ErrorCode.none) -> None:
-        """Tell the core that what it gave to store was stored, or not."""
+        """Step the core with the outcome of what it gave to store."""
         waiting, self.waiting = self.waiting, []
         for persist in waiting:
             self.step(replace(persist.done, error_code=error_code))
@@ -128,7 +128,7 @@ class CoreDriver:
         for name in names:
             self.join(name, **fields.get(name, {}))
         while any(name not in self.answers for name in names):
-            # The first made a generation of its own: it has to join again, as a heartbeat would tell it.
+            # The first made a generation of its own: it has to join again, as a heartbeat would report.
             leader = self.group.membership.leader_id or ""
             self.join(("again", leader), leader)
         ids = [self.answers[name].member_id for name in names]

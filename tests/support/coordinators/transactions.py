@@ -100,7 +100,7 @@ class SteppedTransaction:
 
 
 class ControlledMarkers:
-    """A writer of markers that tells what a test wants."""
+    """A writer of markers that answers what a test wants."""
 
     def __init__(self) -> None:
         self.written: list[TxnMarker] = []

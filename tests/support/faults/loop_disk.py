@@ -53,7 +53,7 @@ class LoopDisk:
         _run("umount", "-l", str(self.point))
 
     def turn_read_only(self) -> None:
-        """Tell the kernel of an error. What was not synced is lost."""
+        """Note an error of the kernel. What was not synced is lost."""
         self._fault().write_text("1")
 
     def mend(self) -> None:

@@ -54,7 +54,7 @@ TP = TopicPartition(TOPIC, 0)
 NODE_ID = 1
 PRODUCER_ID = 7
 CONFIG = TopicConfig(segment_bytes=700, file_delete_delay_ms=1000, retention_ms=-1)
-# What a crash can tell apart.
+# What a crash can distinguish.
 CHANGES = frozenset({"open", "pwritev", "truncate", "fsync", "fsync_dir", "rename", "unlink", "makedirs"})
 
 
@@ -216,7 +216,7 @@ class MoveNode:
         return self.loop.run_until_complete(coroutine)
 
     def boot(self) -> None:
-        """Settle, open, publish, tell the controller, go on with moves."""
+        """Settle, open, publish, notify the controller, go on with moves."""
         self.run(self._boot())
 
     async def _boot(self) -> None:

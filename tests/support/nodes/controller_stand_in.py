@@ -11,7 +11,7 @@ from crabka.quorum.raft.watch import QuorumLeader
 
 
 class KnownLeader:
-    """Tells who leads; a test moves it."""
+    """Reports who leads; a test moves it."""
 
     def __init__(self) -> None:
         self.leader = QuorumLeader(None, 0)

@@ -1,4 +1,4 @@
-"""One broker among others on a simulated network: the others answer as a test tells them."""
+"""One broker among others on a simulated network: the others answer as a test says."""
 
 from __future__ import annotations
 
@@ -80,7 +80,7 @@ def among_peers(test: Callable[[PeerWorld], Awaitable[None]]) -> None:
 
 
 class FakeController:
-    """A controller that answers as a test tells it."""
+    """A controller that answers as a test says."""
 
     def __init__(self, answer: Callable[[ApiKey, Any, MessageTypes], Any]) -> None:
         self.asked: list[tuple[ApiKey, Any]] = []

@@ -97,7 +97,7 @@ class Model:
             self.may_repeat |= unanswered
 
     def acknowledge(self, topic_id: uuid.UUID, partition: int, offset: int, value: bytes) -> None:
-        """Note a record as acknowledged; offset -1 tells only that it is in the log."""
+        """Note a record as acknowledged; offset -1 means only that it is in the log."""
         self.homes[value] = topic_id
         if offset >= 0:
             self.partitions[topic_id, partition].acknowledged[offset] = value

@@ -113,7 +113,7 @@ def _leaves(path: str, name: str, value: object) -> Iterator[tuple[str, str]]:
 
 
 def topic_ids(response: object) -> dict[str, bytes]:
-    """Topic ids by name, wherever a response tells both."""
+    """Topic ids by name, wherever a response has both."""
     found: dict[str, bytes] = {}
     if isinstance(response, tuple):
         for item in response:

@@ -68,7 +68,7 @@ class SimClusterFacts:
 
 
 class DisksOfNodes:
-    """Whose file it is tells the name of its log dir. Only for reading, as a storage does that copies."""
+    """The name of the log dir shows whose file it is. Only for reading, as a storage does that copies."""
 
     def __init__(self, cluster: TierCluster) -> None:
         self._cluster = cluster
@@ -118,7 +118,7 @@ class TierCluster:
         self._past_limits: list[tuple[int, TopicConfig]] = []
         # Whether the topic was not tiered once, and how far the log may have been given up for that.
         self.was_untiered = False
-        self.forsaken_start = 0
+        self.untiered_start = 0
         self._seen: set[RemoteLogSegmentId] = set()
         # What the tier held when it was looked at last, and the highest log start that any node had.
         self._finished: dict[RemoteLogSegmentId, RemoteLogSegmentMetadata] = {}
@@ -267,7 +267,7 @@ class TierCluster:
         await node.start()
         if any(map(is_active_notice, self.listed())):
             # It was not there when the topic left the tier; what it has on its disk is all that it will have.
-            self.forsaken_start = max(self.forsaken_start, node.log.local_log_start_offset)
+            self.untiered_start = max(self.untiered_start, node.log.local_log_start_offset)
         if self.leader_id is not None:
             node.follow(self.leader_id, self.leader_epoch)
         elif node.node_id in self.isr:
@@ -321,7 +321,7 @@ class TierCluster:
         if not self.topic.remote_storage_enable:
             self.was_untiered = True
             starts = [node.log.local_log_start_offset for node in self.up if node.partition is not None]
-            self.forsaken_start = max([self.forsaken_start, *starts])
+            self.untiered_start = max([self.untiered_start, *starts])
 
     async def recreate_topic(self) -> None:
         """Delete the topic and make a new one of the same name."""
@@ -331,7 +331,7 @@ class TierCluster:
         await asyncio.sleep(self.rng.choice([0, 0.5, 3]))
         self.topic_id = new_topic_id(self.rng)
         self.model = TopicModel()
-        self.forsaken_start = self._highest_start = 0
+        self.untiered_start = self._highest_start = 0
         self.was_untiered = False
         self._finished.clear()
         self.leader_epoch, self.leader_id, self.is_settling = -1, None, False
@@ -369,7 +369,7 @@ class TierCluster:
             return
         for batch in gone:
             is_old = bool(times) and batch.newest_ms <= now_ms - min(times)
-            if not is_old and batch.last_offset >= self.forsaken_start:
+            if not is_old and batch.last_offset >= self.untiered_start:
                 raise ViolationError(
                     f"node {node.node_id} starts at {node.log.log_start_offset} and no leader could delete offset "
                     f"{batch.base_offset}, with {left} bytes left and limits of {times} ms, {sizes} bytes"
@@ -408,7 +408,7 @@ class TierCluster:
             for each in self.listed()
             if each.state is RemoteLogSegmentState.COPY_SEGMENT_FINISHED and not is_removal_notice(each)
         }
-        limit = max(self._highest_start, self.forsaken_start)
+        limit = max(self._highest_start, self.untiered_start)
         for name, segment in self._finished.items():
             if name not in finished and segment.end_offset >= limit and not self.was_untiered:
                 raise ViolationError(f"{segment} is removed by no right: all logs begin at {limit} or before")

@@ -1,7 +1,7 @@
 """What was written, what was acknowledged, and what of it has to be readable.
 
 A batch is known by its leader epoch and first offset: a leader writes an offset once in an epoch. Which batches make
-up a log is told by its leader epochs. An unclean election may lose what was acknowledged; then only what the new
+up a log is shown by its leader epochs. An unclean election may lose what was acknowledged; then only what the new
 leader shares with the old history, or has on its disk, is owed to consumers.
 """
 

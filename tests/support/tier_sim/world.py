@@ -290,7 +290,7 @@ class TierHistoryWorld:
             self.cluster.advance()
 
     async def end_zombies(self) -> None:
-        """Tell old leaders the news."""
+        """Notify old leaders of the change."""
         self.cluster.end_zombies()
 
     async def move_owner(self) -> None:

@@ -1,4 +1,4 @@
-"""DescribeConfigs must tell what Apache Kafka tells: compared with answers recorded from a real one."""
+"""DescribeConfigs must report what Apache Kafka reports: compared with answers recorded from a real one."""
 
 from __future__ import annotations
 

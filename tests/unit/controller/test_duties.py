@@ -76,7 +76,7 @@ async def test_a_broker_that_registered_anew_is_not_fenced_for_its_past(cluster:
 
 
 @run_with(run_controllers)
-async def test_a_controller_that_stood_still_hears_brokers_first(
+async def test_a_controller_that_stood_still_receives_heartbeats_first(
     cluster: SimControllers, /, monkeypatch: pytest.MonkeyPatch
 ) -> None:
     node, broker = await cluster.active(), WireBroker(cluster)

@@ -49,7 +49,7 @@ def begin(leader_id: int = 2, epoch: int = 5) -> BeginQuorumEpochRequest:
     return BeginQuorumEpochRequest(cluster_id=CLUSTER, leader_id=leader_id, epoch=epoch, voter=voter(1).key)
 
 
-def hear_leader(bench: CoreBench, leader_id: int = 2, epoch: int = 5) -> None:
+def follow_leader(bench: CoreBench, leader_id: int = 2, epoch: int = 5) -> None:
     bench.follow(leader_id, epoch)
     send, _ = bench.sent(MetadataFetchRequest)[0]
     bench.respond(send, fetched(epoch, leader_id))
@@ -62,7 +62,7 @@ def end(*preferred: int, epoch: int = 5) -> EndQuorumEpochRequest:
 
 def test_voters_that_lost_their_leader_stand_one_after_the_other() -> None:
     bench = CoreBench(voters=(0, 1, 2))
-    hear_leader(bench)
+    follow_leader(bench)
     bench.step(LeaderLost(2))
     bench.pass_time(LOST_LEADER_STEP_MS - 1)
     assert bench.role() is RoleName.FOLLOWER
@@ -92,7 +92,7 @@ def test_an_absurd_epoch_in_the_name_of_a_voter_is_refused_and_changes_nothing(
     assert isinstance(response, BeginQuorumEpochResponse | EndQuorumEpochResponse)
     assert response.error is ErrorCode.invalid_request
     assert bench.state == before
-    hear_leader(bench)
+    follow_leader(bench)
     assert bench.core.epoch == 5
 
 
@@ -150,7 +150,7 @@ def test_a_leader_that_is_no_voter_is_asked_but_not_followed_at_its_word(epoch: 
 
 def test_a_removed_peer_is_not_led_astray_by_a_leader_that_is_no_voter() -> None:
     bench = CoreBench(voters=(2, 3), entries=ENTRIES)
-    hear_leader(bench)
+    follow_leader(bench)
     for request in (begin(99, MAX_EPOCH), begin(99, 6), replace(begin(99, MAX_EPOCH), cluster_id=None)):
         response = bench.ask(request)
         assert isinstance(response, BeginQuorumEpochResponse)

@@ -95,7 +95,7 @@ def test_a_snapshot_that_cannot_be_is_not_fetched(snapshot: OffsetAndEpoch) -> N
     assert bench.sent(MetadataFetchRequest)
 
 
-def test_a_leader_whose_records_are_refused_is_left_alone_and_was_not_heard() -> None:
+def test_a_leader_whose_records_are_refused_is_left_alone_and_does_not_count_as_in_contact() -> None:
     bench, send = following()
     bench.refuses = True
     asked, fetches = bench.now_ms, 0

@@ -122,7 +122,7 @@ async def test_a_start_that_is_given_up_keeps_its_dirs_while_a_thread_works_on_t
 
 def test_a_start_that_waits_for_a_quorum_that_died_fails(monkeypatch: pytest.MonkeyPatch) -> None:
     async def register(lifecycle: BrokerLifecycle, _broker: object) -> int:
-        # Nobody will ever say that this broker is registered.
+        # No answer will ever say that this broker is registered.
         lifecycle._fail(StorageError("/d1", "the disk of the metadata is gone"))
         return 1 << 40
 

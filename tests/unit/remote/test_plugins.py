@@ -23,7 +23,7 @@ NAME_KEY = "remote.log.storage.manager.class.name"
 
 
 class TellingStorage(InmemoryRemoteStorage):
-    """Keeps what it was made with and told; refuses some settings, as its author would."""
+    """Keeps what it was made with and what it received; refuses some settings, as its author would."""
 
     def __init__(self, fs: FileSystem | None = None) -> None:
         super().__init__(fs)

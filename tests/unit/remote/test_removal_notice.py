@@ -93,7 +93,7 @@ def test_no_segment_is_added_while_all_of_them_go() -> None:
         rlmm.update_remote_log_segment_metadata(step(state))
     with pytest.raises(InvalidAddError, match="are being removed"):
         rlmm.add_remote_log_segment_metadata(SECOND)
-    # Another notice may be added, and what was added before may be told again.
+    # Another notice may be added, and what was added before may be repeated.
     rlmm.add_remote_log_segment_metadata(new_removal_notice(ORDERS, uuid.UUID(int=78), broker_id=1, now_ms=0))
     rlmm.add_remote_log_segment_metadata(FIRST)
 

@@ -34,7 +34,7 @@ def test_the_topic_is_asked_for_until_it_can_be_made(caplog: pytest.LogCaptureFi
     simulate(test)
     levels = [record.levelno for record in caplog.records if "cannot be used yet" in record.message]
     assert len(levels) == 30
-    # After the time that the setting gives, it is told as an error; the node goes on trying.
+    # After the time that the setting gives, it is logged as an error; the node goes on trying.
     assert levels[0] == logging.INFO
     assert levels[-1] == logging.ERROR
 

@@ -195,7 +195,7 @@ async def test_a_refusal_reaches_who_published_even_if_it_came_first() -> None:
         with pytest.raises(InvalidSegmentTransitionError):
             await partition.wait_applied(0, encode_event(LIFE[1]))
     assert partition.counts.refused == 1
-    # Refusals are remembered only while somebody publishes.
+    # Refusals are remembered only while an event is published.
     assert partition._refusals == {}
 
 

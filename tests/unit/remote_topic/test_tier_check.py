@@ -149,7 +149,7 @@ async def test_only_objects_of_named_topics_are_checked(simulation: ClientSimula
 
 
 class UnlistedStorage(RemoteStorageManager):
-    """A storage that cannot list; one whose disks fail, if it is told so."""
+    """A storage that cannot list; one whose disks fail, if a test says so."""
 
     def __init__(self, inner: PlantedStorage, error: Exception | None = None) -> None:
         self._inner = inner

@@ -1,4 +1,4 @@
-"""JAAS entries as Java reads them, and mistakes in them, told without a secret."""
+"""JAAS entries as Java reads them, and mistakes in them, explained without a secret."""
 
 from __future__ import annotations
 

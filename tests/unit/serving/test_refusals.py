@@ -1,4 +1,4 @@
-"""What clients are told when a whole request fails: Kafka's form for each API."""
+"""What clients receive when a whole request fails: Kafka's form for each API."""
 
 from __future__ import annotations
 

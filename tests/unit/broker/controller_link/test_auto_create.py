@@ -1,4 +1,4 @@
-"""Topics that come into being because somebody asked for them."""
+"""Topics that come into being because a client asked for them."""
 
 from __future__ import annotations
 
@@ -65,7 +65,7 @@ def test_what_cannot_be_created_is_reported(node: SimNode) -> None:
 
 
 class Creation:
-    """A broker that asks a controller under the test's control, and hears of topics when the test says so."""
+    """A broker that asks a controller under the test's control, and receives topics when the test says so."""
 
     def __init__(self) -> None:
         self.image = cluster(1)
@@ -107,7 +107,7 @@ class Creation:
         return types.message(throttle_time=0, topics=rows)
 
     def appear(self, name: str) -> None:
-        """Let the metadata tell of a topic."""
+        """Let the metadata have a topic."""
         delta = MetadataDelta(self.image)
         delta.replay(TopicRecord(name=name, topic_id=topic_id_of(name)))
         self.image = delta.apply(self.image.offset + 1, 1)

@@ -1,4 +1,4 @@
-"""What a broker tells of its log dirs, and what it keeps to itself."""
+"""What a broker reports of its log dirs, and what it does not."""
 
 from __future__ import annotations
 

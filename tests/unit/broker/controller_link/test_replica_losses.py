@@ -172,7 +172,7 @@ def test_the_last_of_all_leads_when_the_others_lost_records_as_well(make_scene: 
 
 def test_a_report_is_repeated_until_it_is_answered(make_scene: MakeScene) -> None:
     scene = make_scene(image_of(1, 2), StoredLog())
-    # A controller that fails has not noted the loss: whoever goes on might lead without its records.
+    # A controller that fails has not noted the loss: a node that goes on might lead without its records.
     scene.answers = [None, None, ErrorCode.stale_broker_epoch, ErrorCode.unknown_server_error]
     scene.report()
     assert scene.directories() == [DIRECTORY_LOST] * 5

@@ -58,7 +58,7 @@ def test_a_store_that_fails_is_no_offset_out_of_range(node: SimNode) -> None:
     fault = tier.storage.add(StorageFault(operation="fetch_log_segment", error=RemoteBackendError("away")))
     found = node.fetch("t", 0, max_wait=60_000)
     assert (found.error_code, found.records) == (ErrorCode.kafka_storage_error, b"")
-    assert node.loop.time() < 1  # it is told at once
+    assert node.loop.time() < 1  # it is returned at once
     tier.storage.remove(fault)
     assert node.fetch("t", 0).error_code is ErrorCode.none
     tier.close()

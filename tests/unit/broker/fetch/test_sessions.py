@@ -107,7 +107,7 @@ def test_a_follower_takes_the_place_of_a_consumer() -> None:
     assert second.session is not None
     with pytest.raises(OperationError):
         sessions.resolve(request(session_id=consumer.session_id, epoch=1), 12, 3)
-    # Nobody makes room for a consumer, and no follower for another one.
+    # No session makes room for a consumer, and no follower for another one.
     assert sessions.resolve(request(0), 12, 4).session is None
     assert sessions.resolve(request(0, replica_id=4), 12, 4).session is None
     # A follower that is gone makes room for everybody.

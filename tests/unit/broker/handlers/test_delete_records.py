@@ -78,7 +78,7 @@ def test_a_disk_that_fails_is_reported() -> None:
             node.produce("t", batch(b"a"), partition=index)
         partition = next(p for p in node.context.partitions if p.log.log_dir == "/d2")
         faulty.add(disk_failure("/d2/*"))
-        # The new start cannot be made durable: the dir is lost, and the client must not be told that it was.
+        # The new start cannot be made durable: the dir is lost, and the client must not get a success.
         assert trim(node, 1, partition=partition.index) == (ErrorCode.kafka_storage_error, -1)
         assert node.context.logs.offline_dirs == ["/d2"]
 

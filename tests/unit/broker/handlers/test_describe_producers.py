@@ -41,7 +41,7 @@ def test_a_hanging_transaction_can_be_seen_and_ended(node: SimNode) -> None:
     produce(node, "t", transactional_batch(b"open"))
     (producer,) = ask(node).active_producers
     assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (1, -1)
-    # As `kafka-transactions abort` does: with the epochs that it was told.
+    # As `kafka-transactions abort` does: with the epochs that it received.
     assert end(node, [("t", 0)], commit=False, epoch=0, coordinator_epoch=0, version=1) == [ErrorCode.none]
     (producer,) = ask(node).active_producers
     assert (producer.current_txn_start_offset, producer.coordinator_epoch) == (-1, 0)

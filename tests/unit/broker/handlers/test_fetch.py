@@ -69,7 +69,7 @@ def test_what_cannot_be_read(
     node: SimNode, topic: str, name: str, partition: int, offset: int, code: ErrorCode
 ) -> None:
     node.produce(topic, batch(b"a", b"b"))
-    # An error is told at once, however long the client would wait.
+    # An error is returned at once, however long the client would wait.
     found = node.fetch(name, offset, partition=partition, max_wait=60_000)
     assert (found.error_code, found.records) == (code, b"")
     assert node.loop.time() < 1
@@ -92,7 +92,7 @@ def test_a_client_on_another_branch_learns_where_to_cut(node: SimNode, topic: st
     node.produce(topic, batch(b"b"))
     found = node.fetch(topic, 2, last_fetched_epoch=0, max_wait=60_000)
     assert (found.diverging_epoch.epoch, found.diverging_epoch.end_offset) == (0, 1)
-    assert node.loop.time() < 1  # it is told at once
+    assert node.loop.time() < 1  # it is returned at once
     assert node.fetch(topic, 2, last_fetched_epoch=2).diverging_epoch.epoch == -1
 
 
@@ -442,7 +442,7 @@ def test_a_follower_reads_to_the_log_end_in_every_version(node: SimNode, version
     assert [record.value for record in read_records(found.records)] == [b"a", b"b"]
     assert node.fetch(name, 0, version=version).records == b""
     replicate(node, 2, name, 2, version=version)
-    # The answer to the last one tells what its own fetch made of the high watermark.
+    # The answer to the last one shows what its own fetch made of the high watermark.
     assert replicate(node, 3, name, 2, version=version).high_watermark == 2
     assert [record.value for record in read_records(node.fetch(name, 0, version=version).records)] == [b"a", b"b"]
 
@@ -508,7 +508,7 @@ def test_high_watermarks_are_reported_at_once_where_consumers_read_from_follower
         node.produce("t", batch(b"a"), acks=1)
         first = waiting_follower(node, "t", 1)
         if prompt:
-            # It has not been told any high watermark yet.
+            # It has not received any high watermark yet.
             node.run(first.response(ApiKey.FETCH, 12))
             first = waiting_follower(node, "t", 1)
         started = node.loop.time()

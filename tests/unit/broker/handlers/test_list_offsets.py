@@ -153,7 +153,7 @@ def test_a_new_leader_does_not_guess_how_far_consumers_may_read(filled: SimNode,
     log.set_high_watermark(1)
     give_followers(filled, "t")
     refusal = ErrorCode.offset_not_available if version >= 5 else ErrorCode.leader_not_available
-    # What is committed for sure is told.
+    # What is committed for sure is reported.
     assert find_as(filled, -1, T0 + 5, version=version) == (ErrorCode.none, 0)
     assert find_as(filled, -1, -2, version=version) == (ErrorCode.none, 0)
     for timestamp in (-1, T0 + 15, T0 + 100):

@@ -14,7 +14,7 @@ from tests.support.nodes.sim_node import SimNode, versions_of
 
 @pytest.fixture
 def member(node: SimNode) -> NodeMember:
-    """Somebody who may commit."""
+    """A member that may commit."""
     node.create_topic("t", 2)
     find_coordinator(node)
     return NodeMember(node)

@@ -1,4 +1,4 @@
-"""Replicas that begin anew: nobody counts on them while their log is dropped."""
+"""Replicas that begin anew: no other broker counts on them while their log is dropped."""
 
 from __future__ import annotations
 

@@ -216,7 +216,7 @@ def test_replicas_of_a_replaced_disk_begin_anew() -> None:
         node.start()
         assert placement(node)[lost] in DIRS
         assert describe(node)[1 - lost] == HEALTHY
-        # With nobody else in sync it leads when its broker comes back and the metadata knows its new dir.
+        # With no other replica in sync it leads when its broker comes back and the metadata knows its new dir.
         node.advance(1000)
         node.restart()
         assert describe(node) == {0: HEALTHY, 1: HEALTHY}
@@ -428,23 +428,23 @@ async def test_after_a_restart_a_follower_goes_on_with_the_high_watermark_that_i
 
 def test_tiering_is_notified_of_every_hosted_partition() -> None:
     with tiered_node() as node:
-        heard: list[tuple[str, int, bool]] = []
+        noticed: list[tuple[str, int, bool]] = []
         manager: Any = manager_of(node)
 
         def hosts(partition: Partition) -> None:
             if partition.topic == "t":
-                heard.append(("hosts", partition.index, partition.is_leader))
+                noticed.append(("hosts", partition.index, partition.is_leader))
 
         manager.on_leadership = hosts
-        manager.on_stop = lambda partition, is_deleted: heard.append(("drops", partition.index, is_deleted))
+        manager.on_stop = lambda partition, is_deleted: noticed.append(("drops", partition.index, is_deleted))
         node.create_topic("t", 2)
-        assert heard == [("hosts", 0, True), ("hosts", 1, True)]
-        heard.clear()
+        assert noticed == [("hosts", 0, True), ("hosts", 1, True)]
+        noticed.clear()
         node.set_configs(2, "t", retention_ms="1000")
-        assert heard == [("hosts", 0, True), ("hosts", 1, True)]
-        heard.clear()
+        assert noticed == [("hosts", 0, True), ("hosts", 1, True)]
+        noticed.clear()
         delete(node, "t")
-        assert heard == [("drops", 0, True), ("drops", 1, True)]
+        assert noticed == [("drops", 0, True), ("drops", 1, True)]
 
 
 def test_a_partition_that_had_no_descriptor_is_opened_when_there_are_some() -> None:

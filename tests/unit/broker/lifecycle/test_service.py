@@ -102,7 +102,7 @@ def cordon(node: SimNode, paths: str) -> None:
     changed = row("AlterConfigsResource", resource_type=4, resource_name="1", configs=configs)
     answer = node.ask(ApiKey.INCREMENTAL_ALTER_CONFIGS, 1, resources=[changed], validate_only=False)
     assert answer.responses[0].error_code is ErrorCode.none
-    # The next heartbeat tells the controller.
+    # The next heartbeat informs the controller.
     node.advance(100)
 
 

@@ -18,7 +18,7 @@ OTHER = uuid.UUID(int=2001)
 
 
 class Metadata:
-    """Commits what it is told, if it pays attention."""
+    """Commits what it receives, if it pays attention."""
 
     def __init__(self, ignored: int = 0) -> None:
         self.image: MetadataImage = with_topic(cluster(1), "t")
@@ -62,7 +62,7 @@ def test_it_is_reported_and_waited_for() -> None:
     assert partition_of(metadata.image).directories == (OTHER,)
 
 
-def test_it_is_reported_again_until_it_is_heard() -> None:
+def test_it_is_reported_again_until_it_is_answered() -> None:
     metadata = Metadata(ignored=3)
     metadata.assign("/other")
     assert len(metadata.reported) == 4

@@ -133,7 +133,7 @@ def test_a_follower_changes_the_log_behind_the_appends_that_wait(node: SimNode, 
         await asyncio.sleep(0)
         async with partition.queue.turn():
             assert append.done()
-            # Whoever comes now has to wait for the end of the change.
+            # An append that comes now has to wait for the end of the change.
             assert partition.queue.is_needed(1, HEADER)
             end_offset = partition.log.log_end_offset
         assert partition.queue.length == 0

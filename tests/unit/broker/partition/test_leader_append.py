@@ -77,7 +77,7 @@ def test_what_the_replicas_have_is_reported_in_the_order_of_the_log(node: SimNod
             reported.append(name)
 
         add("first")
-        # Nobody is left to wait for: the second one is replicated as soon as it is written.
+        # There is no replica left to wait for: the second one is replicated as soon as it is written.
         world.now_ms = 1001
         image = replicated_image(1, leader_epoch=partition.leader_epoch, partition_epoch=11)
         partition.become(image, node_id=1, now_ms=1001)

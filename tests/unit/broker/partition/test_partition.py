@@ -165,7 +165,7 @@ def test_an_acknowledgement_counts_in_its_epoch_alone() -> None:
     once, spanning = RequiredOffset(3, EPOCH), RequiredOffset(3, EPOCH, spans_epochs=True)
     led.become(replicated_image(leader_epoch=EPOCH + 1))
     assert led.partition.acknowledgement(once) is ErrorCode.not_leader_or_follower
-    # Nobody else led: the records are still those that were appended.
+    # No other node led: the records are still those that were appended.
     assert led.partition.acknowledgement(spanning) is None
     led.become(replicated_image(leader=2, leader_epoch=EPOCH + 2))
     assert led.partition.acknowledgement(spanning) is ErrorCode.not_leader_or_follower

@@ -52,7 +52,7 @@ def test_the_next_epoch_begins_without_knowledge_of_the_followers() -> None:
     led.become(replicated_image(1, 2, leader_epoch=6, partition_epoch=11))
     assert led.partition.replication is not before
     assert led.high_watermark == 0
-    # Who waits in the old epoch hears of the new one.
+    # A waiter of the old epoch is notified of the new one.
     assert follower.triggers == 1
     led.fetch(2, 3)
     assert led.high_watermark == 3

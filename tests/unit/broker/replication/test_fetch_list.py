@@ -37,7 +37,7 @@ def row(index: int = 0, *, error: ErrorCode = ErrorCode.none, records: bytes = b
 
 
 def asked(fetch_list: FetchList) -> int:
-    """Return how many partitions the next request tells."""
+    """Return how many partitions the next request names."""
     request = fetch_list.session.next_request()
     fetch_list.session.sent()
     fetch_list.session.answered(0, 1)

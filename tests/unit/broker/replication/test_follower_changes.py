@@ -1,4 +1,4 @@
-"""What followers do to logs that somebody else is at, whose dir is slow, or that become another's in between."""
+"""What followers do to logs that are in use, whose dir is slow, or that become another's in between."""
 
 from __future__ import annotations
 
@@ -208,17 +208,17 @@ async def test_many_logs_are_cut_with_few_checkpoints(world: FollowerWorld, /) -
 async def test_who_waits_for_a_partition_is_notified_of_what_a_follower_appends(
     world: FollowerWorld, /, monkeypatch: pytest.MonkeyPatch
 ) -> None:
-    heard: list[int] = []
+    notified: list[int] = []
 
     leader = await world.add_leader()
     log = leader.lead()
     leader.high_watermark = 0
     world.place({})
     await world.settle()
-    monkeypatch.setattr(PartitionWaiters, "note_followed", lambda _self, size: heard.append(size))
+    monkeypatch.setattr(PartitionWaiters, "note_followed", lambda _self, size: notified.append(size))
     fill(log, 3)
     await world.settle()
-    assert heard == [len(make_batch(3))]
+    assert notified == [len(make_batch(3))]
     leader.high_watermark = 3
     await world.settle()
-    assert heard[1:] == [0]
+    assert notified[1:] == [0]

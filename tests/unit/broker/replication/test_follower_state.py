@@ -114,7 +114,7 @@ def test_errors_that_pass_delay_the_partition(code: ErrorCode) -> None:
 @pytest.mark.parametrize(
     "code", [ErrorCode.not_leader_or_follower, ErrorCode.unknown_leader_epoch, ErrorCode.unknown_topic_id]
 )
-def test_a_leader_that_has_not_heard_of_it_yet_is_asked_again_soon(code: ErrorCode) -> None:
+def test_a_leader_that_does_not_know_of_it_yet_is_asked_again_soon(code: ErrorCode) -> None:
     state = following()
     now_ms, delays = 0, []
     for _ in range(5):

@@ -226,7 +226,7 @@ async def test_a_request_that_is_built_late_leaves_out_what_is_not_led_any_more(
 
     class SlowController(ScriptedController):
         async def request(self, api_key: ApiKey, build: Callable[[Any], Any]) -> Any:
-            # Nobody is the active controller for a while; meanwhile the log dir of the partition fails.
+            # There is no active controller for a while; meanwhile the log dir of the partition fails.
             await asyncio.sleep(1)
             led.partition.retire(ErrorCode.kafka_storage_error)
             bodies.append(build(request_types(int(api_key), self.version)))

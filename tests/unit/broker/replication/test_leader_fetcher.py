@@ -43,7 +43,7 @@ async def leader_with(world: FollowerWorld, *epochs: int) -> tuple[ToyLeader, Pa
 
 
 def reported(leader: ToyLeader) -> list[dict[int, int]]:
-    """Return the offsets that each fetch told, by partition."""
+    """Return the offsets that each fetch named, by partition."""
     return [
         {each.partition: each.fetch_offset for topic in request.body.topics for each in topic.partitions}
         for request in leader.fetches
@@ -380,7 +380,7 @@ async def test_a_lost_connection_is_dialled_again(world: FollowerWorld, /) -> No
     await world.settle()
     assert read_batches(world.partition().log) == read_batches(log)
     assert leader.broker.connection_count == 2
-    # What the leader got of the old session is not known: everything is told, and the session replaced.
+    # What the leader got of the old session is not known: everything is sent, and the session replaced.
     assert len(leader.sessions) == 1
 
 

@@ -235,7 +235,7 @@ def test_a_leader_stands_alone_while_no_follower_is_or_may_be_in_sync() -> None:
 
 def test_the_low_watermark_is_that_of_the_living() -> None:
     state = leading(1, 2, 3)
-    # Nobody has fetched yet.
+    # No follower has fetched yet.
     assert state.low_watermark(5, BROKERS) == -1
     state.fetched(2, FollowerFetch(10, 4, 2), LeaderLog(10, 0), 0)
     state.fetched(3, FollowerFetch(10, 2, 3), LeaderLog(10, 0), 0)

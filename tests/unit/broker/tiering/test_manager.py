@@ -274,7 +274,7 @@ async def test_a_broker_without_successors_sends_nothing_and_stops_at_once(scene
     await passes(2)
     silence = asyncio.Event()
     metadata: Any = broker.manager.tools.metadata
-    # Nobody leads the metadata topic any more.
+    # The metadata topic has no leader any more.
     metadata.catch_up = lambda _partition: silence.wait()
     broker.manager.retire()
     broker.follow()
@@ -335,7 +335,7 @@ async def test_nothing_goes_by_metadata_that_another_history_revoked(scene: Tier
     assert not log.retention.may_drop_tiered(now_ms)
     await passes(3)
     assert not log.retention.may_drop_tiered(now_ms)
-    # The leader of the metadata topic never heard of the copies.
+    # The leader of the metadata topic never received the copies.
     scene.rlmm = InmemoryRemoteLogMetadataManager()
     metadata.shared = scene.rlmm
     scene.storage.add(StorageFault(operation="copy_log_segment_data", error=RemoteBackendError("down")))

@@ -34,7 +34,7 @@ TOOLS: Any = SimpleNamespace(config=lambda: CONFIG, runtime=SimpleNamespace(rng=
 
 
 def runs_of(outcomes: list[Exception | None], seconds: float) -> tuple[list[float], list[Exception]]:
-    """Return when a task ran whose runs end like this, and of which failures somebody heard."""
+    """Return when a task ran whose runs end like this, and which failures were reported."""
     loop = VirtualTimeLoop()
     times: list[float] = []
     failures: list[Exception] = []
@@ -277,7 +277,7 @@ async def test_a_new_epoch_in_the_same_role_takes_nothing_for_granted(scene: Tie
     leader.fill(3)
     leader.lead()
     await passes(3)
-    # Another leader, of which this one hears only now, emptied the tier.
+    # Another leader, which this one notices only now, emptied the tier.
     for segment in scene.listed():
         await leader.manager._segments.remove(segment)
     await passes(3)

@@ -26,7 +26,7 @@ GONE = TopicPartition("gone", 0)
 
 
 class MarkerWorld:
-    """A writer among peers that note every marker and answer as they are told."""
+    """A writer among peers that note every marker and answer as a test says."""
 
     def __init__(self, world: PeerWorld) -> None:
         self.world = world

@@ -257,7 +257,7 @@ def test_a_coordinator_that_comes_back_knows_what_its_log_says(
         held.partition.log.truncation.truncate_to(held.partition.log.high_watermark)
     lead(node, held.partition, 1)
     node.advance(1_000)
-    # Of an outcome that may still be lost nobody hears.
+    # An outcome that may still be lost is not reported.
     assert markers.written == []
     held.let_go()
     node.advance(10)

@@ -33,7 +33,7 @@ class DemoOfTest:
         return dict(line.strip().split("=", 1) for line in lines if line.endswith("\n"))
 
     def wait_ready(self) -> str:
-        """The bootstrap servers, once they are told."""
+        """The bootstrap servers, once they are printed."""
         wait_until(self._ready_or_dead, "the cluster is ready")
         return self.said()["bootstrap.servers"]
 
@@ -91,10 +91,10 @@ def test_a_killed_node_stays_dead_until_it_is_started(directory: Path) -> None:
     bootstrap = demo.wait_ready()
     (home,) = find_homes(str(directory))
     os.kill(int(demo.said()["node.1.pid"]), signal.SIGKILL)
-    wait_until(lambda: "node 1 has ended" in demo.err.read_text(), "the demo tells of it")
+    wait_until(lambda: "node 1 has ended" in demo.err.read_text(), "the demo reports it")
     started = start_node_apart(directory)
     assert started.stdout == f"node.1.pid={running_pid(home)}\nbootstrap.servers={bootstrap}\n", started.stderr
-    wait_until(lambda: "node 1 is back as process" in demo.err.read_text(), "the demo tells of it")
+    wait_until(lambda: "node 1 is back as process" in demo.err.read_text(), "the demo reports it")
     assert demo.interrupt() == 0
     assert running_pid(home) is None
 

@@ -69,7 +69,7 @@ def test_a_process_is_found_until_it_stops(home: NodeHome) -> None:
 def test_a_killed_process_can_be_started_again(home: NodeHome) -> None:
     process = _started(home, PATIENT)
     process.kill()
-    # Nobody has waited for it yet: what counts is that it is dead.
+    # No parent has waited for it yet: what counts is that it is dead.
     wait_until(lambda: running_pid(home) is None, "the process is dead")
     again = _started(home, PATIENT)
     assert running_pid(home) == again.pid

@@ -59,7 +59,7 @@ def test_the_leader_comes_first_and_observers_last() -> None:
 
 
 class QuorumOfTest:
-    """One voter; takes note of what it is told to change."""
+    """One voter; notes what it is asked to change."""
 
     def __init__(self, cluster: MemoryCluster) -> None:
         self.changes: list[tuple[Any, ...]] = []

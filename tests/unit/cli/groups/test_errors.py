@@ -1,4 +1,4 @@
-"""Refusals in the words of somebody who works with groups."""
+"""Refusals in the words of the work with groups."""
 
 from __future__ import annotations
 

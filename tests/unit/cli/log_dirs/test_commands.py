@@ -1,4 +1,4 @@
-"""`crabka log-dirs` against a node with three log dirs, and against brokers that answer as a test tells them."""
+"""`crabka log-dirs` against a node with three log dirs, and against brokers that answer as a test says."""
 
 from __future__ import annotations
 
@@ -148,7 +148,7 @@ class Disks:
 
 
 class Scripted(NamedTuple):
-    """A command line against brokers that answer as told."""
+    """A command line against brokers that answer as a test says."""
 
     run: RunCommand
     disks: Disks

@@ -1,4 +1,4 @@
-"""Calls about log dirs, against brokers that answer as a test tells them."""
+"""Calls about log dirs, against brokers that answer as a test says."""
 
 from __future__ import annotations
 

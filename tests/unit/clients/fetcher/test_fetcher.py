@@ -78,7 +78,7 @@ async def test_records_are_not_lost_when_the_next_fetch_cannot_be_started_in_tim
     async with simulation.connect() as cluster, Fetcher(cluster, FROM_START) as fetcher:
         fetcher.assign([T0])
         assert len(await fetcher.poll(1_000, 1)) == 1
-        # From now on nobody says who leads, as after a change of leaders.
+        # From now on no answer says who leads, as after a change of leaders.
         monkeypatch.setattr(cluster, "partition", lambda _, **_options: asyncio.sleep(60))
         records = [*await fetcher.poll(100, 1), *await fetcher.poll(100), *await fetcher.poll(100)]
         assert [record.value for record in records] == [b"%d" % number for number in range(1, 6)]

@@ -134,7 +134,7 @@ async def test_nothing_overtakes_a_batch_that_is_under_way_to_an_older_leader(si
         await producer.send("t", b"second")
         await producer.flush()
     assert values(partition) == [b"first", b"second"]
-    # Nobody was asked to take the second one before the first.
+    # No broker was asked to take the second one before the first.
     assert len(simulation.brokers.asked(ApiKey.PRODUCE)) == 3
 
 

@@ -75,5 +75,5 @@ def test_a_node_with_a_tier_keeps_no_more_locally_than_in_total(changes: dict[st
     with pytest.raises(ConfigError) as caught:
         ServerConfig.from_properties({**MINIMAL, **TIER, **changes})
     assert str(caught.value) == message
-    # Without a tier nobody reads the local limits.
+    # Without a tier the local limits are not read.
     ServerConfig.from_properties({**MINIMAL, **changes})

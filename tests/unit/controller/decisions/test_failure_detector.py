@@ -27,12 +27,12 @@ ONE, TWO = BrokerIncarnation(1, 10), BrokerIncarnation(2, 20)
 REFUSED, CONNECTED = DialOutcome.REFUSED, DialOutcome.CONNECTED
 
 
-def detector(*heard: BrokerIncarnation) -> FailureDetector:
-    """A controller that leads and has heard these brokers, each over the connection of its id."""
+def detector(*brokers: BrokerIncarnation) -> FailureDetector:
+    """A controller that leads and has heartbeats of these brokers, each over the connection of its id."""
     core = FailureDetector()
-    core.step(ControllerActivated(heard), 0)
+    core.step(ControllerActivated(brokers), 0)
     core.step(QuorumLiveness(is_live=True), 0)
-    for broker in heard:
+    for broker in brokers:
         core.step(HeartbeatArrived(broker, broker.broker_id), 0)
     return core
 

@@ -1,4 +1,4 @@
-"""Brokers that tell in which log dir their replicas lie."""
+"""Brokers that report in which log dir their replicas lie."""
 
 from __future__ import annotations
 

@@ -96,7 +96,7 @@ def test_how_far_everybody_has_read() -> None:
         broker = BrokerIncarnation(broker_id, broker_id)
         sessions.touch(broker, 0)
         sessions.note(heartbeat(broker, offset), SERVING, end_offset=0)
-    # Nobody has heard of broker 4.
+    # Broker 4 has sent no heartbeat.
     assert sessions.lowest_active_offset(image) == -1
     shutting = BrokerRegistrationChangeRecord(broker_id=4, broker_epoch=4, in_controlled_shutdown=1)
     assert sessions.lowest_active_offset(applied(image, [shutting])) == 40

@@ -61,7 +61,7 @@ def test_the_records_are_those_of_kafka(name: str) -> None:
     configs = {record.name: record.value for record in golden if isinstance(record, ConfigRecord)}
     partitions = [record for record in golden if isinstance(record, PartitionRecord)]
     topic_id = golden[0].topic_id
-    # A broker with two log dirs tells later which one it chose, as the recorded one did.
+    # A broker with two log dirs reports later which one it chose, as the recorded one did.
     image = applied(
         cluster(),
         _two_dirs_registration(),

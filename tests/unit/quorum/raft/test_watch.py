@@ -60,7 +60,7 @@ def test_a_leader_that_resigned_is_none() -> None:
     assert replica.watch.leader == QuorumLeader(None, 3)
 
 
-def test_a_follower_has_caught_up_at_the_high_watermark_that_it_heard_first() -> None:
+def test_a_follower_has_caught_up_at_the_high_watermark_that_it_received_first() -> None:
     replica = WatchedReplica()
     for high_watermark in (None, 5, 9):
         replica.follow(high_watermark)

@@ -89,7 +89,7 @@ def test_what_is_on_its_way_is_not_committed() -> None:
     core.holds_stores = True
     core.post("b", 0)
     assert set(core.group.committed.members) == {"a"}
-    # The member has not heard of a later epoch yet.
+    # The member does not know a later epoch yet.
     core.group.offset_checks.fetch("a", epoch)
     core.holds_stores = False
     core.finish_stores()

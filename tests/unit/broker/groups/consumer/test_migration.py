@@ -88,7 +88,7 @@ def test_a_group_has_settled_when_all_have_what_the_target_gives_them(target: Pa
     assert has_settled(data, {"old"})
 
 
-def test_members_that_came_along_have_to_be_heard_of() -> None:
+def test_members_that_came_along_have_to_report() -> None:
     core = ConsumerCore()
     old = classic()
     old.members["old"].session_timeout_ms = 6_000

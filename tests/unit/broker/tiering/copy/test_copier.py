@@ -239,13 +239,13 @@ async def test_custom_metadata_are_kept(scene: TierScene, /) -> None:
     await passes(2)
     (segment,) = scene.listed()
     assert segment.custom_metadata is not None
-    # The storage refuses whoever does not echo them.
+    # The storage refuses calls that do not echo them.
     assert len(scene.store.fetch_log_segment(segment, 0)) == SEGMENT_BYTES
     assert scene.records_in_tier(0, 10) == [4, 9]
 
 
 class Talkative(InmemoryRemoteStorage):
-    """Wants more noted than anybody allows, and remembers what it was told when it deleted."""
+    """Wants more noted than is allowed, and remembers what it received when it deleted."""
 
     echoed: CustomMetadata | None = None
 
@@ -304,7 +304,7 @@ async def test_the_end_of_an_upload_that_another_leader_gave_up_is_refused_and_r
     zombie.lead()
     await passes(1)
     assert [state for _, _, state in scene.states()] == [STARTED]
-    # It stands still and does not hear of the new leader, which waits for the grace period.
+    # It stands still and does not notice the new leader, which waits for the grace period.
     heir.lead(1)
     await passes(GRACE_MS / 1000 - 2)
     assert sorted(state for _, _, state in scene.states()) == [STARTED, FINISHED]
@@ -396,7 +396,7 @@ async def test_a_new_leader_begins_where_the_tier_begins(scene: TierScene, /) ->
     old.fill(3)
     old.lead()
     await passes(2)
-    # It let the oldest segment expire, of which the other broker never heard.
+    # It let the oldest segment expire, which the other broker never received.
     oldest = scene.listed()[0]
     await old.manager._segments.remove(oldest)
     old.leave()

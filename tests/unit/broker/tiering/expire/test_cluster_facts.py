@@ -44,7 +44,7 @@ def answer(high_watermark: int, error_code: ErrorCode = ErrorCode.none) -> Any:
 
 
 def catch_up(quorum: Any, reported: Any) -> float:
-    """Catch up with a controller that tells this; return how long it took."""
+    """Catch up with a controller that answers this; return how long it took."""
     loop = VirtualTimeLoop()
 
     class Controller:

@@ -101,7 +101,7 @@ async def test_a_partition_is_marked_before_anything_goes_and_forgotten_in_the_e
 
     def look(_operation: str, _segment: object) -> None:
         marks.append(scene.rlmm.partition_delete_metadata(ORDERS))
-        # Nobody can add a segment behind the back of the deletion.
+        # No segment can be added during the deletion.
         with pytest.raises(InvalidAddError):
             scene.rlmm.add_remote_log_segment_metadata(remote_segment(90, 99, state=STARTED))
 

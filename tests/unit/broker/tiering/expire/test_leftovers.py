@@ -1,4 +1,4 @@
-"""Uploads that nobody will finish."""
+"""Uploads that no broker will finish."""
 
 from __future__ import annotations
 

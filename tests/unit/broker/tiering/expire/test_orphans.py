@@ -1,4 +1,4 @@
-"""Deletions that nobody else finishes."""
+"""Deletions that no other broker finishes."""
 
 from __future__ import annotations
 
@@ -21,7 +21,7 @@ async def test_the_owner_finishes_the_deletion_of_a_topic_whose_leader_crashed(s
     leader.lead()
     await passes(3)
     leader.crash()
-    # Nobody who leads the partition hears of the deletion.
+    # No leader of the partition receives the deletion.
     scene.cluster.deleted.add(ORDERS)
     await passes(5)
     assert scene.rlmm.partitions() == []
@@ -62,7 +62,7 @@ async def test_a_broker_that_lags_behind_the_controller_deletes_nothing_that_was
     scene: TierScene, /
 ) -> None:
     scene.cluster.owner = 2
-    # It has not heard of the topic, and hears of it when it catches up.
+    # It does not know the topic until it catches up.
     scene.cluster.deleted.add(ORDERS)
     scene.cluster.news = scene.cluster.deleted.clear
 

@@ -1,4 +1,4 @@
-"""Indexes in memory and on disk: fetched once, bounded, gone when nobody used them."""
+"""Indexes in memory and on disk: fetched once, bounded, gone when unused."""
 
 from __future__ import annotations
 
