@@ -16,16 +16,16 @@ def _less(key: str, title: str, unit: str) -> BenchRow:
 PARTITION_ROWS = (
     seen("partitions", "partitions, as many as the limits of the machine allow", "partitions", "partitions"),
     _less("create", "create all topics, one request each", "s"),
-    _less("create_wait", "longest wait of another producer meanwhile", "ms"),
+    _less("create_wait", "longest wait of another producer while topics are created", "ms"),
     _less("write", "a record to each partition", "s"),
-    _less("write_wait", "longest wait of another producer meanwhile", "ms"),
+    _less("write_wait", "longest wait of another producer while records are written", "ms"),
     _less("memory", "resident memory for each partition, written once", "KB"),
-    _less("descriptors", "open descriptors then", "files"),
+    _less("descriptors", "open descriptors after the writes", "files"),
     _less("stop", "clean stop", "s"),
-    _less("start_clean", "start after it, until all partitions have a leader", "s"),
-    _less("start_killed", "the same after kill -9", "s"),
+    _less("start_clean", "start after a clean stop, until all partitions have a leader", "s"),
+    _less("start_killed", "start after kill -9, until all partitions have a leader", "s"),
     _less("delete", "delete all topics, one request each", "s"),
-    _less("delete_wait", "longest wait of another producer meanwhile", "ms"),
+    _less("delete_wait", "longest wait of another producer while topics are deleted", "ms"),
     at_most("longest_wait", "longest wait of another producer overall", "ms", "partitions", 1000.0),
 )
 PARTITIONS = Suite(

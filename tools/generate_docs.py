@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 ROOT = Path(__file__).resolve().parents[1]
 sys.path[:0] = [str(ROOT), str(ROOT / "src")]
 
+from tools.pages.cli import cli_page  # noqa: E402 - the path is set up above
 from tools.pages.compatibility import compatibility_page  # noqa: E402 - the path is set up above
 from tools.pages.configuration import configuration_page  # noqa: E402 - the path is set up above
 from tools.pages.consensus import consensus_page  # noqa: E402 - the path is set up above
@@ -25,6 +26,7 @@ if TYPE_CHECKING:
 
 PAGES: Mapping[str, Callable[[], str]] = {
     "docs/COMPATIBILITY.md": compatibility_page,
+    "docs/cli.md": cli_page,
     "docs/configuration.md": configuration_page,
     "docs/internals/consensus.md": consensus_page,
     "docs/internals/tiering.md": tiering_page,

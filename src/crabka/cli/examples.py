@@ -25,6 +25,12 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "format --config server.properties --no-initial-controllers \\\n    --cluster-id 4L6g3nShT-eMCtK--X86sw",
     ),
     "random-uuid": ("random-uuid",),
+    "doctor": (
+        "doctor",
+        "doctor -b broker:9092 --timeout 1m --json",
+        "doctor --lake s3://bucket/lake --table orders",
+        "doctor --data-dir /var/lib/crabka",
+    ),
     "topics list": ("topics list", "topics list --internal --json"),
     "topics create": ("topics create orders -p 6 -c retention.ms=7d -c segment.bytes=64MiB",),
     "topics describe": ("topics describe orders payments",),
@@ -64,12 +70,6 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
     "transactions abort": (
         "transactions abort payments-7 --execute",
         "transactions abort --partition orders:0 --start-offset 42 --execute",
-    ),
-    "doctor": (
-        "doctor",
-        "doctor -b broker:9092 --timeout 1m --json",
-        "doctor --lake s3://bucket/lake --table orders",
-        "doctor --data-dir /var/lib/crabka",
     ),
     "acls list": ("acls list", "acls list --topic orders --matching"),
     "acls add": (

@@ -12,6 +12,7 @@ import json
 import os
 import shutil
 import sys
+import textwrap
 from collections.abc import Iterable, Mapping, Sequence
 from datetime import UTC, datetime
 from enum import Enum
@@ -130,7 +131,8 @@ def table_lines(
         lines.append(GAP.join(style(_aligned(*part), _STYLES.get(part[0], "")) for part in parts).rstrip())
     if hidden and rows:
         names = ", ".join(_header(column).lower() for column in hidden)
-        lines.append(style(f"not shown, for lack of room: {names} (--json has all)", _DIM))
+        note = f"not shown, for lack of room: {names} (--json has all)"
+        lines += [style(line, _DIM) for line in textwrap.wrap(note, width)]
     return lines
 
 

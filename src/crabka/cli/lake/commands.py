@@ -144,11 +144,13 @@ def status(
             print_json(rows)
             return
         print_rows(TABLE_COLUMNS, rows, as_json=False)
+        print()
         print_rows(
             STATUS_COLUMNS,
             [{"table": row["table"]} | partition for row in rows for partition in row["partitions"]],
             as_json=False,
         )
+        print()
         print_rows(
             COMMIT_COLUMNS,
             [{"table": row["table"]} | commit for row in rows for commit in row["commits"]],
