@@ -14,6 +14,7 @@ from crabka.cli.acls import commands as acls
 from crabka.cli.cluster import brokers, quorum
 from crabka.cli.cluster import local as cluster
 from crabka.cli.doctor import commands as doctor_command
+from crabka.cli.explanations import one_line
 from crabka.cli.groups import groups
 from crabka.cli.lake import audit as audit_command
 from crabka.cli.lake import commands as lake
@@ -79,7 +80,7 @@ def _serve(context: typer.Context) -> None:
 def _with_hint(error: typer.BadParameter) -> str:
     """Return the text of a mistake on one line, with the command that explains the options."""
     # The library that checks values for typer puts its own words before the reason.
-    text = " ".join(error.format_message().split()).replace(": Value error, ", ": ")
+    text = one_line(error.format_message()).replace(": Value error, ", ": ")
     context = getattr(error, "ctx", None)
     return text if context is None else f"{text.removesuffix('.')} (see `{context.command_path} -h`)"
 

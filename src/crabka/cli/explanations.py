@@ -6,6 +6,7 @@ members, are in `crabka.cli.groups.errors`.
 
 from __future__ import annotations
 
+import re
 from collections.abc import Mapping
 from typing import Final
 
@@ -14,6 +15,8 @@ from crabka.protocol.error_codes import ErrorCode
 
 # What brokers say about any topic.
 _GENERAL_TEXT: Final = "This server does not host this topic-partition."
+# The number of an error of the operating system, whose text follows.
+_ERRNO: Final = re.compile(r"\[Errno -?\d+\] ")
 _HINTS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.broker_id_not_registered: "`crabka brokers list` shows all brokers",
     ErrorCode.broker_not_available: "`crabka brokers list` shows all brokers",
@@ -22,9 +25,14 @@ _HINTS: Final[Mapping[ErrorCode, str]] = {
 }
 
 
+def one_line(text: str) -> str:
+    """Return a text on one line, in which nothing steers a terminal: it may hold what a peer or a person gave."""
+    return "".join(c if c.isprintable() else repr(c)[1:-1] for c in " ".join(text.split()))
+
+
 def explained_text(error: Exception) -> str:
     """Return the text of an error on one line; an error of a broker with what to do."""
-    text = " ".join(str(error).split()) or type(error).__name__
+    text = _ERRNO.sub("", one_line(str(error))) or type(error).__name__
     if not isinstance(error, OperationError):
         return text
     subject, _, answer = text.partition(": ")

@@ -25,7 +25,10 @@ UNKNOWN = ErrorCode.unknown_topic_or_partition
         (OperationError(ErrorCode.invalid_request, "two\nlines"), "two lines"),
         (OperationError(ErrorCode.invalid_request), "invalid_request"),
         (CrabkaError(), "CrabkaError"),
+        (CrabkaError("a\x1b[2Jb"), "a\\x1b[2Jb"),
+        (OSError(2, "No such file", "x"), "No such file: 'x'"),
+        (CrabkaError("cannot connect to a:1: [Errno 111] refused"), "cannot connect to a:1: refused"),
     ],
 )
-def test_errors_are_explained(error: CrabkaError, text: str) -> None:
+def test_errors_are_explained(error: Exception, text: str) -> None:
     assert explained_text(error).startswith(text)

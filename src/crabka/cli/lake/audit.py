@@ -8,6 +8,7 @@ from typing import Annotated
 
 import typer
 
+from crabka.cli.explanations import explained_text
 from crabka.cli.lake.options import Master, TierUrl
 from crabka.cli.options import AsJson, CommandConfig
 from crabka.cli.program import as_typed
@@ -56,7 +57,7 @@ def audit(
         with job_session("crabka audit", master) as spark, TierProgress() as progress:
             result = audit_tier(spark, options, progress)
     except (CrabkaError, OSError) as error:
-        print(f"crabka: could not check: {as_typed(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"crabka: could not check: {as_typed(explained_text(error))}", file=sys.stderr)
         raise typer.Exit(COULD_NOT_CHECK) from error
     print_result(result, as_json=as_json)
     raise typer.Exit(result.exit_code)

@@ -95,13 +95,17 @@ def sync(
         from crabka.spark.lake.values.given_schemas import decoder_of
         from crabka.spark.session.job_session import job_session
 
+        given_schema = read_schema(schema)
+        if value != "json":
+            # A wrong value is reported before Spark starts; a schema of JSON is read with Spark.
+            decoder_of(value, given_schema)
         lake = place.open()
         source = PlannerSource(origin.source_options())
         failure: TopicsFailedError | None = None
         with job_session("crabka lake sync", master) as session, LakeProgress() as progress:
             runner = SparkRunner(session, progress.did_tasks)
             settings = SyncSettings(
-                decoder=decoder_of(value, read_schema(schema)),
+                decoder=decoder_of(value, given_schema),
                 partition_by=partition_by,
                 target_bytes=target_size,
                 round_bytes=round_size,

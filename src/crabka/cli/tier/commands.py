@@ -12,6 +12,7 @@ from typing import TYPE_CHECKING, Annotated, Any, Final
 
 import typer
 
+from crabka.cli.explanations import explained_text
 from crabka.cli.options import (
     DEFAULT_BOOTSTRAP,
     DURATION,
@@ -235,7 +236,7 @@ def _check(
 
             result = with_cluster(bootstrap, use, command_config=command_config)
     except (CrabkaError, OSError) as error:
-        print(f"crabka: could not check: {as_typed(' '.join(str(error).split()))}", file=sys.stderr)
+        print(f"crabka: could not check: {as_typed(explained_text(error))}", file=sys.stderr)
         raise typer.Exit(COULD_NOT_CHECK) from error
     finally:
         if storage is not None:
