@@ -13,6 +13,7 @@ from contextlib import asynccontextmanager
 from dataclasses import replace
 from typing import Final, NamedTuple
 
+from crabka.cli.explanations import explained_text
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ConfigOwner, ResourceType
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings, parse_bootstrap
@@ -82,7 +83,7 @@ async def reason_of_silence(
         try:
             view = await cluster.refresh(())
         except CrabkaError as error:
-            return f"no broker of {bootstrap} answers: {error}"
+            return f"no broker of {bootstrap} answers: {explained_text(error)}"
         brokers = [Peer(each.node_id, each.host, each.port) for each in view.brokers.values()]
         lost = await unreachable(runtime, brokers)
         alive = [each for each in brokers if each not in lost]
