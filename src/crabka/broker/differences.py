@@ -88,9 +88,9 @@ DIFFERENCES: tuple[Difference, ...] = (
         "shows where the tier is (`rsm.config.dir`, `bucket`, `prefix` and the like), so that readers find it",
     ),
     Difference(
-        "quotas `controller_mutation_rate` and `connection_creation_rate`",
-        "throttle changes of topics and new connections",
-        "are stored and shown, not enforced; a warning says so at start",
+        "the quota `connection_creation_rate`",
+        "slows down new connections of an address",
+        "is stored and shown, not enforced; a warning says so at start",
     ),
     Difference(
         "fetch above `consumer_byte_rate`",

@@ -90,6 +90,8 @@ class ServerConfig:
     queued_max_request_bytes: int
     quota_window_num: int
     quota_window_size_seconds: int
+    controller_quota_window_num: int
+    controller_quota_window_size_seconds: int
     request_timeout_ms: int
     fetch_max_bytes: int
     max_incremental_fetch_session_cache_slots: int

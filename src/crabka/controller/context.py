@@ -13,6 +13,7 @@ if TYPE_CHECKING:
     from crabka.controller.decisions.control_view import ControllerRules
     from crabka.controller.decisions.sessions import BrokerSessions
     from crabka.controller.metadata_writer import MetadataWriter
+    from crabka.controller.mutation_quotas import MutationQuotas
     from crabka.errors import InvariantError
     from crabka.metadata.image import MetadataImage
     from crabka.ports import Runtime, Spawn
@@ -37,6 +38,7 @@ class ControllerContext:
     sessions: BrokerSessions
     watch: BrokerWatch
     metrics: NodeMetrics
+    mutation_quotas: MutationQuotas
     # Runs a coroutine as a task of the node, so that no task outlives it.
     spawn: Spawn
     # Stops the node: its state is inconsistent, so it must not answer any more requests.

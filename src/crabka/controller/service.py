@@ -15,9 +15,11 @@ from crabka.controller.decisions.sessions import BrokerIncarnation, BrokerSessio
 from crabka.controller.duties import duties_of_term, fence_incarnation, keep_up
 from crabka.controller.guards.table import GUARDS
 from crabka.controller.metadata_writer import MetadataWriter
+from crabka.controller.mutation_quotas import MutationQuotas
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResourceType
 from crabka.net.connection import ConnectionInfo
+from crabka.security.quotas.windows import WindowSettings
 from crabka.serving.access.guard import guarded_load
 from crabka.serving.config_view import EffectiveConfigs
 from crabka.serving.dispatch import Dispatcher
@@ -91,12 +93,17 @@ class ControllerService:
                 enabled=config.crabka_fast_failure_detection_enable,
             ),
             metrics=NodeMetrics(),
+            mutation_quotas=MutationQuotas(
+                runtime.clock,
+                WindowSettings(config.controller_quota_window_num, config.controller_quota_window_size_seconds * 1000),
+            ),
             spawn=serve,
             on_broken_invariant=on_broken_invariant,
             load=load,
             access=access,
         )
         self.dispatcher = Dispatcher(self.context, TABLE, refuse=refuse, load=load)
+        self.context.mutation_quotas.take(quorum.image.client_quotas.entities)
         quorum.subscribe(self._on_metadata)
 
     @property
@@ -150,6 +157,7 @@ class ControllerService:
         self._term = []
 
     def _on_metadata(self, delta: MetadataChanges, image: MetadataImage) -> None:
+        self.context.mutation_quotas.take(image.client_quotas.entities)
         if any(resource.resource_type == ConfigResourceType.BROKER for resource in delta.configs_changed):
             self.context.config = self._configs.server(image)
         if self._registrar is not None:

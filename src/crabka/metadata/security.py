@@ -61,9 +61,9 @@ class ClientQuotasImage:
             for key, value in quotas.items():
                 yield ClientQuotaRecord(entity=parts, key=key, value=value, remove=False)
 
-    def count_of(self, *keys: str) -> int:
-        """Return how many entities have a quota of one of these keys."""
-        return sum(any(key in quotas for key in keys) for quotas in self.entities.values())
+    def count_of(self, key: str) -> int:
+        """Return how many entities have a quota of this key."""
+        return sum(key in quotas for quotas in self.entities.values())
 
 
 class SecurityDelta:

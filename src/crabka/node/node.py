@@ -37,7 +37,7 @@ from crabka.quorum.raft.options import quorum_options
 from crabka.quorum.raft.quorum import RaftQuorum
 from crabka.quorum.storage import read_meta_properties
 from crabka.runtime.task_scope import TaskScope
-from crabka.security.quotas.table import CONNECTION_CREATION_RATE, CONTROLLER_MUTATION_RATE
+from crabka.security.quotas.table import CONNECTION_CREATION_RATE
 from crabka.security.quotas.windows import WindowSettings
 from crabka.serving.access.access import Access
 from crabka.serving.access.audit import AuditLog
@@ -336,9 +336,7 @@ class Node:
     def _warn_of_unenforced(self, image: MetadataImage) -> None:
         stored = {
             "ACLs": 0 if self._authorizer is not None else len(image.acls.entries),
-            "quotas on topic changes or connections": image.client_quotas.count_of(
-                CONTROLLER_MUTATION_RATE, CONNECTION_CREATION_RATE
-            ),
+            "quotas on new connections": image.client_quotas.count_of(CONNECTION_CREATION_RATE),
         }
         present = [f"{count} {name}" for name, count in stored.items() if count]
         if present:

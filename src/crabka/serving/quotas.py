@@ -16,7 +16,13 @@ from crabka.protocol.api_keys import ApiKey
 from crabka.protocol.apis import read_request
 from crabka.protocol.headers import parse_request_header
 from crabka.protocol.throttle_time import throttle_ms_of, with_throttle_ms
-from crabka.security.quotas.table import CONSUMER_BYTE_RATE, PRODUCER_BYTE_RATE, REQUEST_PERCENTAGE, QuotaTable
+from crabka.security.quotas.table import (
+    CONSUMER_BYTE_RATE,
+    CONTROLLER_MUTATION_RATE,
+    PRODUCER_BYTE_RATE,
+    REQUEST_PERCENTAGE,
+    QuotaTable,
+)
 from crabka.security.quotas.usage import RateUsage
 from crabka.serving.changed_answers import when_answered
 
@@ -46,7 +52,7 @@ class ClientQuotas:
     def __init__(self, clock: Clock, windows: WindowSettings) -> None:
         self._clock = clock
         self._entities: Entities = {}
-        self._tables = {key: QuotaTable({}, key) for key in _KEYS}
+        self._tables = self._read({})
         self._usages = {
             key: RateUsage(windows, longest_ms=windows.length_ms if key == REQUEST_PERCENTAGE else None)
             for key in _KEYS
@@ -57,12 +63,19 @@ class ClientQuotas:
         if entities is self._entities:
             return False
         self._entities = entities
-        self._tables = {key: QuotaTable(entities, key) for key in _KEYS}
+        self._tables = self._read(entities)
         return True
+
+    @staticmethod
+    def _read(entities: Entities) -> dict[str, QuotaTable]:
+        return {key: QuotaTable(entities, key) for key in (*_KEYS, CONTROLLER_MUTATION_RATE)}
 
     @property
     def is_empty(self) -> bool:
-        """Return whether no client has a quota that is measured here."""
+        """Return whether no client has a quota that is measured here, or that a controller measures.
+
+        The controller's answer names the time to wait, and the connection of the client is here.
+        """
         return not any(self._tables.values())
 
     def gate(self, dispatch: Dispatch) -> Dispatch:

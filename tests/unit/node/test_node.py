@@ -316,8 +316,9 @@ def test_what_is_kept_but_not_enforced_is_said_at_start(node: SimNode, caplog: p
     node.restart()
     assert "not enforced" not in caplog.text
     alter(node, {"user": "a"}, {"controller_mutation_rate": 5.0})
+    alter(node, {"ip": "10.0.0.1"}, {"connection_creation_rate": 5.0})
     node.restart()
-    assert "1 quotas on topic changes or connections: they are kept, but not enforced" in caplog.text
+    assert "1 quotas on new connections: they are kept, but not enforced" in caplog.text
 
 
 def test_a_node_that_was_not_started_has_no_context() -> None:

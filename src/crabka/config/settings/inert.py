@@ -144,10 +144,6 @@ INERT_KEYS = (
          "Windows over which moves between directories are measured.", at_least(1)),
     _key("alter.log.dirs.replication.quota.window.size.seconds", INT, 1,
          "The length of a window over which moves between directories are measured.", at_least(1)),
-    _key("controller.quota.window.num", INT, 11,
-         "Windows over which quotas on topic changes are measured.", at_least(1)),
-    _key("controller.quota.window.size.seconds", INT, 1,
-         "The length of a window over which quotas on topic changes are measured.", at_least(1)),
     _key("telemetry.max.bytes", INT, 1_048_576, "The largest telemetry push of a client.", at_least(1)),
     # Share and streams groups.
     _key("group.share.assignors", LIST, ("simple",), "Assignors for share groups.", ListOf(may_be_empty=False)),

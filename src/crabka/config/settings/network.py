@@ -67,6 +67,16 @@ NETWORK_KEYS = (
         "The length of a window over which client quotas are measured.",
         at_least(1),
     ),
+    ConfigKey(
+        "controller.quota.window.num", INT, 11, "Windows over which quotas on topic changes are measured.", at_least(1)
+    ),
+    ConfigKey(
+        "controller.quota.window.size.seconds",
+        INT,
+        1,
+        "The length of a window over which quotas on topic changes are measured.",
+        at_least(1),
+    ),
     ConfigKey("request.timeout.ms", INT, 30_000, "How long the node waits for an answer of another node."),
     ConfigKey("fetch.max.bytes", INT, 57_671_680, "The most bytes that one fetch answer holds.", at_least(1_024)),
     ConfigKey(

@@ -10,6 +10,7 @@ from crabka.controller.decisions.topics import (
     MAX_PARTITIONS_PER_REQUEST,
     check_living_replica,
     check_manual_assignment,
+    free,
     new_partition_record,
 )
 from crabka.errors import OperationError
@@ -20,6 +21,7 @@ if TYPE_CHECKING:
     import random
     from collections.abc import Sequence
 
+    from crabka.controller.decisions.topics import Charge
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.topics import TopicImage
 
@@ -34,7 +36,12 @@ class MorePartitions:
 
 
 def create_partitions(
-    image: MetadataImage, wanted: Sequence[MorePartitions], rng: random.Random, *, validate_only: bool = False
+    image: MetadataImage,
+    wanted: Sequence[MorePartitions],
+    rng: random.Random,
+    *,
+    validate_only: bool = False,
+    charge: Charge = free,
 ) -> Outcome[dict[str, ItemVerdict]]:
     """Decide on more partitions, topic by topic."""
     records: list[Any] = []
@@ -46,7 +53,9 @@ def create_partitions(
         try:
             if names.count(request.topic) > 1:
                 raise OperationError(ErrorCode.invalid_request, "Duplicate topic name.")
-            records += _grow(image, request, rng)
+            added = _grow(image, request, rng)
+            charge(len(added))
+            records += added
             results[request.topic] = ACCEPTED
         except OperationError as error:
             results[request.topic] = ItemVerdict.of(error)

@@ -23,8 +23,15 @@ if TYPE_CHECKING:
     from crabka.ids import TopicId
     from crabka.metadata.image import MetadataImage
 
+    # Counts partitions that a client creates or deletes (KIP-599); raises OperationError where its quota is used up.
+    Charge = Callable[[int], None]
+
 TOPIC_RESOURCE = 2
 MAX_PARTITIONS_PER_REQUEST = 10_000
+
+
+def free(_partition_count: int) -> None:
+    """Charge nothing."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -59,9 +66,14 @@ class TopicDeletion:
 
 
 def create_topics(
-    image: MetadataImage, wanted: Sequence[WantedTopic], defaults: TopicDefaults, *, validate_only: bool = False
+    image: MetadataImage,
+    wanted: Sequence[WantedTopic],
+    defaults: TopicDefaults,
+    *,
+    validate_only: bool = False,
+    charge: Charge = free,
 ) -> Outcome[dict[str, TopicCreation]]:
-    """Decide on new topics one by one; an invalid one does not stop the others."""
+    """Decide on new topics one by one; an invalid one, or one above the quota, does not stop the others."""
     records: list[Any] = []
     results: dict[str, TopicCreation] = {}
     names = [topic.name for topic in wanted]
@@ -79,6 +91,7 @@ def create_topics(
                     ErrorCode.policy_violation,
                     f"Excessively large number of partitions per request; the limit is {MAX_PARTITIONS_PER_REQUEST}.",
                 )
+            charge(created.partition_count)
             records += topic_records
             results[topic.name] = created
         except OperationError as error:
@@ -87,7 +100,7 @@ def create_topics(
 
 
 def delete_topics(
-    image: MetadataImage, wanted: Sequence[tuple[str | None, TopicId]], *, enabled: bool
+    image: MetadataImage, wanted: Sequence[tuple[str | None, TopicId]], *, enabled: bool, charge: Charge = free
 ) -> Outcome[list[TopicDeletion]]:
     """Decide on topics to delete, each named by name or by id."""
     records: list[Any] = []
@@ -101,6 +114,7 @@ def delete_topics(
             if topic.topic_id in seen:
                 raise OperationError(ErrorCode.invalid_request, "Duplicate topic name or id.")
             seen.add(topic.topic_id)
+            charge(len(topic.partitions))
             records.append(RemoveTopicRecord(topic_id=topic.topic_id))
             results.append(TopicDeletion(topic.name, topic.topic_id, ItemVerdict()))
         except OperationError as error:

@@ -12,6 +12,10 @@ if TYPE_CHECKING:
     from crabka.serving.request import Request
 
 
+# From this version on clients know THROTTLING_QUOTA_EXCEEDED.
+_FIRST_STRICT_VERSION = 3
+
+
 async def handle(context: ControllerContext, request: Request) -> Any:
     """Add partitions; the answer is sent when they can be used."""
     types = response_types(request.api_key, request.version)
@@ -24,11 +28,13 @@ async def handle(context: ControllerContext, request: Request) -> Any:
         )
         for topic in body.topics
     ]
+    budget = context.mutation_quotas.budget(request, strict_from=_FIRST_STRICT_VERSION)
+    rng = context.runtime.rng
     results = await context.metadata_writer.submit(
-        lambda image: create_partitions(image, wanted, context.runtime.rng, validate_only=body.validate_only)
+        lambda image: create_partitions(image, wanted, rng, validate_only=body.validate_only, charge=budget.charge)
     )
     return types.message(
-        throttle_time=0,
+        throttle_time=budget.throttle_ms,
         results=[
             types.new(
                 "CreatePartitionsTopicResult", name=name, error_code=verdict.error_code, error_message=verdict.message

@@ -17,6 +17,10 @@ if TYPE_CHECKING:
     from crabka.serving.request import Request
 
 
+# From this version on clients know THROTTLING_QUOTA_EXCEEDED.
+_FIRST_STRICT_VERSION = 6
+
+
 async def handle(context: ControllerContext, request: Request) -> Any:
     """Create all valid topics; the answer is sent when they can be used."""
     types = response_types(request.api_key, request.version)
@@ -26,14 +30,15 @@ async def handle(context: ControllerContext, request: Request) -> Any:
     defaults = TopicDefaults(
         config.num_partitions, config.default_replication_factor, runtime.rng, runtime.new_uuid, server=config
     )
+    budget = context.mutation_quotas.budget(request, strict_from=_FIRST_STRICT_VERSION)
     results = await context.metadata_writer.submit(
-        lambda image: create_topics(image, wanted, defaults, validate_only=body.validate_only)
+        lambda image: create_topics(image, wanted, defaults, validate_only=body.validate_only, charge=budget.charge)
     )
     overrides = {
         topic.name: {name: value for name, value in topic.configs.items() if value is not None} for topic in wanted
     }
     rows = [_row(context, types, name, created, overrides[name]) for name, created in results.items()]
-    return types.message(throttle_time=0, topics=rows)
+    return types.message(throttle_time=budget.throttle_ms, topics=rows)
 
 
 def _new_topic(topic: Any) -> WantedTopic:

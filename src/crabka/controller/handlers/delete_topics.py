@@ -16,17 +16,21 @@ if TYPE_CHECKING:
 
 _FIRST_VERSION_WITH_IDS = 6
 _FIRST_VERSION_WITH_DELETION_DISABLED = 3
+# From this version on clients know THROTTLING_QUOTA_EXCEEDED.
+_FIRST_STRICT_VERSION = 5
 
 
 async def handle(context: ControllerContext, request: Request) -> Any:
     """Delete topics; their files are removed after `file.delete.delay.ms`."""
     types = response_types(request.api_key, request.version)
     wanted = _wanted(request)
+    budget = context.mutation_quotas.budget(request, strict_from=_FIRST_STRICT_VERSION)
+    enabled = context.config.delete_topic_enable
     results = await context.metadata_writer.submit(
-        lambda image: delete_topics(image, wanted, enabled=context.config.delete_topic_enable)
+        lambda image: delete_topics(image, wanted, enabled=enabled, charge=budget.charge)
     )
     return types.message(
-        throttle_time=0,
+        throttle_time=budget.throttle_ms,
         responses=[
             types.new(
                 "DeletableTopicResult",
