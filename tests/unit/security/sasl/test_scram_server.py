@@ -90,6 +90,19 @@ def test_an_unknown_user_cannot_log_in_by_knowing_what_was_invented() -> None:
     assert base64.b64encode(invented.salt) in challenge
 
 
+def test_an_unknown_user_is_refused_even_with_a_proof() -> None:
+    class Careless(UnknownUsers):
+        """Invents the keys of a password that can be guessed."""
+
+        def keys_of(self, mechanism: ScramMechanism, user: str) -> StoredScramKeys:
+            return keys_of(mechanism)
+
+    server = ScramServer(SCRAM_SHA_256, lambda _: None, Careless(b"k"), NONCE)
+    with pytest.raises(SaslRefusedError, match="the user is unknown"):
+        server.respond(proved(server, b"n,,", b"n=stranger,r=fyko"))
+    assert server.user is None
+
+
 @pytest.mark.parametrize(
     "message",
     [
