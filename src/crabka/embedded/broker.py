@@ -163,8 +163,9 @@ class Broker(UnderTest):
     def advance(self, seconds: float) -> None:
         """Move the time of the broker forward: what is due by then happens now, as after a machine has slept.
 
-        So retention, sessions of consumers and timeouts of transactions need no waiting. For clients no time passes:
-        their records are as old as they say, those of `produce` are of the broker's time. Raises RuntimeError without
+        So retention and timeouts of transactions need no waiting. For clients no time passes: their records are as old
+        as they say, those of `produce` are of the broker's time; a consumer that goes on with its heartbeats may keep
+        its session. Raises RuntimeError without
         `virtual_time=True`, ValueError.
         """
         if self._time is None:
