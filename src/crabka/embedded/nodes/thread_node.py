@@ -151,9 +151,11 @@ class ThreadNode:
         assert time is not None  # noqa: S101 - the caller gave it
         done = threading.Event()
 
+        moving: list[asyncio.Task[None]] = []
+
         def move() -> None:
-            time.advance(seconds)
-            done.set()
+            moving.append(asyncio.ensure_future(time.advance_running(seconds)))
+            moving[0].add_done_callback(lambda _: done.set())
 
         if self._call(move):
             while self._thread.is_alive() and not done.wait(0.1):

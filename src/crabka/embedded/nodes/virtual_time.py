@@ -16,6 +16,7 @@ NO_SESSION_END: Final = {"broker.session.timeout.ms": str(2**31 - 1)}
 
 # A timer wakes a task, which may wait for another one.
 _TURNS_WITHOUT_INPUT: Final = 20
+_TURNS_TO_ANSWER: Final = 5
 
 
 class VirtualTime:
@@ -42,6 +43,14 @@ class VirtualTime:
     def ahead_s(self) -> float:
         """Return how far it is ahead, in seconds."""
         return self._ahead_ms / 1000
+
+    async def advance_running(self, seconds: float) -> None:
+        """Move forward on the loop that runs, after what has arrived before was answered."""
+        if self._loop is not None:
+            self._loop.hold_input()
+        for _ in range(_TURNS_TO_ANSWER):
+            await asyncio.sleep(0)
+        self.advance(seconds)
 
     def advance(self, seconds: float) -> None:
         """Move forward; on the thread of a loop that runs with this time, if one does."""

@@ -66,7 +66,7 @@ def test_what_is_due_runs_before_what_has_arrived() -> None:
             await asyncio.sleep(0)
             loop.add_reader(ours, read)
             theirs.send(b"x")
-            time.advance(61)
+            await time.advance_running(61)
             await arrived.wait()
             await waiting
         return order
