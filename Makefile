@@ -8,8 +8,8 @@ WORKERS ?= 3
 # Whole files, in the order of tests/support/order.py.
 WHOLE_FILES := --dist loadfile --no-loadscope-reorder
 PARALLEL := -n $(WORKERS) $(WHOLE_FILES)
-# Two targets at a time, each with its output in one piece.
-TWO_AT_ONCE := --no-print-directory --jobs=2 $(if $(filter output-sync,$(.FEATURES)),--output-sync=target)
+# What the tests of Spark print while others run beside them.
+SPARK_LOG := .cache/spark-tests.log
 PURE := src/crabka/formats/*,src/crabka/records/*,src/crabka/protocol/*,src/crabka/metadata/*,src/crabka/kraft/*,src/crabka/controller/decisions/*
 CODE := src tests tools $(wildcard bench)
 
@@ -43,7 +43,12 @@ run: $(STAMP) ## Start a broker and show it at work (ONCE=1 stops after the tour
 
 test: lint ## Lint, types and all tests but the soak (ARGS=... is passed to pytest)
 	$(BIN)/python -m pytest $(PARALLEL) --durations=10 tests --ignore=tests/interop --ignore=tests/spark $(ARGS)
-	@$(MAKE) $(TWO_AT_ONCE) test-spark test-interop
+	@mkdir -p $(dir $(SPARK_LOG)); \
+	echo "beside the tests of other clients run those of Spark; what they print comes at the end"; \
+	$(MAKE) --no-print-directory test-spark > $(SPARK_LOG) 2>&1 & spark=$$!; \
+	trap 'kill $$spark' INT TERM; \
+	$(MAKE) --no-print-directory test-interop; interop=$$?; \
+	wait $$spark; spark=$$?; cat $(SPARK_LOG); exit $$((interop | spark))
 
 test-spark: $(STAMP) ## Only the tests of Spark
 	$(BIN)/python -m pytest --durations=10 tests/spark $(ARGS)
