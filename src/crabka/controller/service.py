@@ -18,7 +18,7 @@ from crabka.controller.metadata_writer import MetadataWriter
 from crabka.controller.mutation_quotas import MutationQuotas
 from crabka.errors import OperationError
 from crabka.metadata.configs import ConfigResourceType
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.security.quotas.windows import WindowSettings
 from crabka.serving.access.guard import guarded_load
 from crabka.serving.config_view import EffectiveConfigs

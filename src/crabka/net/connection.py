@@ -12,19 +12,19 @@ from __future__ import annotations
 import asyncio
 import logging
 from collections import deque
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from dataclasses import dataclass
 from functools import partial
-from typing import TYPE_CHECKING, Protocol, cast
+from typing import TYPE_CHECKING, cast
 
 from crabka.errors import WireError, drop_tracebacks
+from crabka.net.dispatch import ConnectionInfo, Dispatch, Gate, Response, no_mute
 from crabka.net.frame_memory import FrameState
 from crabka.net.outbox import Outbox
 from crabka.net.tls import ListenerTls
 from crabka.net.turns import BUSY_FREE_REQUESTS, CHECK_REQUESTS
 from crabka.ports import Payload
 from crabka.protocol.frames import FrameBuffer
-from crabka.security.principal import ANONYMOUS, Principal
 
 if TYPE_CHECKING:
     from crabka.net.server import Server
@@ -35,47 +35,6 @@ logger = logging.getLogger(__name__)
 COPY_BYTES = 4096
 # Responses made in one turn are written together up to this size.
 WRITE_BATCH_BYTES = 256 * 1024
-
-Response = Sequence[Payload] | None
-
-
-def _no_mute(_duration_ms: int) -> None:
-    """Stands for the mute of a connection that is gone, or that has no socket."""
-
-
-@dataclass(slots=True, eq=False)
-class ConnectionInfo:
-    """What the dispatcher may know about a connection, and remember with it."""
-
-    connection_id: int
-    listener: str
-    peer_host: str
-    peer_port: int
-    client_software_name: str = "unknown"
-    client_software_version: str = "unknown"
-    principal: Principal = ANONYMOUS
-    # Handles no more requests for so many milliseconds; answers are sent (KIP-219).
-    mute: Callable[[int], None] = _no_mute
-
-    def __str__(self) -> str:
-        return f"{self.peer_host}:{self.peer_port}"
-
-
-# A frame belongs to the dispatcher until it returns or, if it returned a future, until that is done.
-# A plain future is cancelled when its connection is lost, so that a long poll ends; a Task runs on to its end.
-Dispatch = Callable[[ConnectionInfo, memoryview], "Response | asyncio.Future[Response]"]
-
-
-class Gate(Protocol):
-    """A dispatcher of one connection that stands before the dispatcher of its server, until it opens itself."""
-
-    def __call__(self, info: ConnectionInfo, frame: memoryview, /) -> Response | asyncio.Future[Response]:
-        """Answer a frame, or pass it on."""
-        ...
-
-    def redirect(self, dispatch: Dispatch) -> None:
-        """Pass frames on to another dispatcher from now on."""
-        ...
 
 
 @dataclass(slots=True, eq=False)
@@ -155,7 +114,7 @@ class ServerConnection(asyncio.BufferedProtocol):
         self._give_up_pending()
         self._end_mute()
         # Something may refer to a connection for a while after its end; only the collector would find a cycle.
-        self.info.mute = _no_mute
+        self.info.mute = no_mute
         self._frames.close()
         self._memory.release(self)
         self._server.unregister(self)

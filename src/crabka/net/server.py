@@ -8,8 +8,9 @@ from collections.abc import Callable
 from typing import TYPE_CHECKING
 
 from crabka.net.complaints import Complaints
-from crabka.net.connection import ConnectionInfo, Dispatch, Gate, ServerConnection
+from crabka.net.connection import ServerConnection
 from crabka.net.descriptor_guard import DescriptorGuard
+from crabka.net.dispatch import ConnectionInfo, Dispatch, Gate
 from crabka.net.frame_memory import FrameMemory
 from crabka.net.limits import ConnectionLimits
 from crabka.net.tls import ListenerTls, tls_failure

@@ -10,7 +10,7 @@ import asyncio
 from typing import TYPE_CHECKING, NamedTuple
 
 if TYPE_CHECKING:
-    from crabka.net.connection import ConnectionInfo, Dispatch, Response
+    from crabka.net.dispatch import ConnectionInfo, Dispatch, Response
 
 
 class _Held(NamedTuple):

@@ -30,8 +30,9 @@ if TYPE_CHECKING:
     from crabka.broker.lifecycle.side_port import SidePort
     from crabka.config.listeners import ListenerAddress
     from crabka.config.server import ServerConfig
-    from crabka.net.connection import ConnectionInfo, Dispatch, Gate, ServerConnection
+    from crabka.net.connection import ServerConnection
     from crabka.net.descriptor_guard import DescriptorGuard
+    from crabka.net.dispatch import ConnectionInfo, Dispatch, Gate
     from crabka.ports import Clock, FileSystem, Listener, Network
 
 # How often the files of certificates are looked at.

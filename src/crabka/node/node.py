@@ -53,7 +53,7 @@ if TYPE_CHECKING:
     from crabka.config.server import ServerConfig
     from crabka.metadata.cluster import Endpoint
     from crabka.metadata.image import MetadataImage
-    from crabka.net.connection import ConnectionInfo
+    from crabka.net.dispatch import ConnectionInfo
     from crabka.ports import Runtime
 
 logger = logging.getLogger(__name__)

@@ -14,7 +14,7 @@ from crabka.protocol.apis import encode_response, read_response
 from crabka.protocol.headers import pack_response, parse_response_header
 
 if TYPE_CHECKING:
-    from crabka.net.connection import Response
+    from crabka.net.dispatch import Response
     from crabka.ports import Payload
     from crabka.protocol.headers import RequestHeader
 

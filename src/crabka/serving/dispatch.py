@@ -24,7 +24,7 @@ from crabka.serving.request import EncodedAnswer, Request
 if TYPE_CHECKING:
     from collections.abc import Sequence
 
-    from crabka.net.connection import ConnectionInfo
+    from crabka.net.dispatch import ConnectionInfo
     from crabka.ports import Payload, Spawn
     from crabka.serving.api_table import ApiTable, Handler
 

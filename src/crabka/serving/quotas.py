@@ -30,7 +30,7 @@ if TYPE_CHECKING:
     from collections.abc import Mapping
 
     from crabka.metadata.security import QuotaEntity
-    from crabka.net.connection import ConnectionInfo, Dispatch, Response
+    from crabka.net.dispatch import ConnectionInfo, Dispatch, Response
     from crabka.ports import Clock
     from crabka.protocol.headers import RequestHeader
     from crabka.security.quotas.windows import WindowSettings

@@ -18,7 +18,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crabka.errors import OperationError
-    from crabka.net.connection import ConnectionInfo
+    from crabka.net.dispatch import ConnectionInfo
     from crabka.protocol.apis import MessageTypes
 
     Refusal = Callable[[MessageTypes, Any, dict[str, Any]], Any]

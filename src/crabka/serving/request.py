@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any, Final, NamedTuple
 
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 
 # The connection of requests that a node's own broker makes to its controller, without a socket.
 OWN_CONNECTION: Final = ConnectionInfo(0, "", "local", 0)

@@ -8,7 +8,7 @@ from typing import Any
 
 from crabka.broker.api_table import SERVED
 from crabka.config.java_classes import STANDARD_AUTHORIZER
-from crabka.net.connection import ConnectionInfo, Dispatch
+from crabka.net.dispatch import ConnectionInfo, Dispatch
 from crabka.protocol.apis import ApiKey
 from crabka.security.acls import Acl
 from crabka.security.principal import Principal

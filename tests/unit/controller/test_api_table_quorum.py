@@ -20,7 +20,7 @@ from crabka.kraft.messages import (
     VoteRequest,
 )
 from crabka.kraft.voters import ReplicaKey, VoterEndpoint
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey, request_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.quorum.raft.messages import encode_request

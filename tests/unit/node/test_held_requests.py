@@ -9,7 +9,7 @@ import pytest
 
 from crabka.broker.api_table import TABLE
 from crabka.errors import WireError
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.node.held_requests import HeldRequests
 from crabka.protocol.apis import ApiKey, encode_request
 from crabka.protocol.headers import RequestHeader, pack_request

@@ -9,7 +9,7 @@ import pytest
 from crabka.config.presets import one_node_properties
 from crabka.config.server import ServerConfig
 from crabka.errors import ConfigError
-from crabka.net.connection import ConnectionInfo, Dispatch, Response
+from crabka.net.dispatch import ConnectionInfo, Dispatch, Response
 from crabka.net.frame_memory import DEFAULT_LIMIT_BYTES
 from crabka.node.listeners import NodeListeners
 from crabka.protocol.apis import ApiKey

@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from crabka.metadata.image import MetadataImage
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.api_table import served_api

@@ -13,7 +13,7 @@ from crabka.testing import VirtualTimeLoop
 from tests.support.async_tests import run_with, virtual_time
 
 if TYPE_CHECKING:
-    from crabka.net.connection import Response
+    from crabka.net.dispatch import Response
     from crabka.serving.changed_answers import Answer
 
 

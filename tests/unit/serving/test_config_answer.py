@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.serving.config_answer import answer_describe_configs

@@ -12,7 +12,7 @@ import pytest
 
 from crabka.broker.api_table import TABLE
 from crabka.errors import OperationError
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request, read_response, response_types
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request

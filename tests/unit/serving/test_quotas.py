@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crabka.metadata.security import QuotaEntity
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request, encode_response, request_types, response_types
 from crabka.protocol.headers import RequestHeader, pack_request, pack_response
 from crabka.protocol.throttle_time import throttle_ms_of

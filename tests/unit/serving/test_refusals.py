@@ -8,7 +8,7 @@ from uuid import UUID
 import pytest
 
 from crabka.errors import OperationError, WireError
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import SPECS, ApiKey, encode_request, encode_response, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header

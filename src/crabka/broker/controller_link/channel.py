@@ -21,7 +21,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crabka.kraft.voters import VoterEndpoint
-    from crabka.net.connection import Dispatch
+    from crabka.net.dispatch import Dispatch
     from crabka.ports import Runtime
     from crabka.protocol.apis import MessageTypes
     from crabka.quorum.raft.quorum import RaftQuorum

@@ -22,7 +22,7 @@ if TYPE_CHECKING:
     from collections.abc import Sequence
 
     from crabka.broker.controller_link.channel import ControllerChannel
-    from crabka.net.connection import ConnectionInfo
+    from crabka.net.dispatch import ConnectionInfo
     from crabka.ports import Payload, Spawn
     from crabka.protocol.apis import MessageTypes
 

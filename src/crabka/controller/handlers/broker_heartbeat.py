@@ -19,7 +19,7 @@ if TYPE_CHECKING:
     from crabka.controller.decisions.heartbeats import BrokerHeartbeatReply
     from crabka.metadata.image import MetadataImage
     from crabka.metadata.requests import Outcome
-    from crabka.net.connection import ConnectionInfo
+    from crabka.net.dispatch import ConnectionInfo
     from crabka.serving.request import Request
 
 

@@ -23,7 +23,7 @@ from crabka.serving.request import Request
 
 if TYPE_CHECKING:
     from crabka.controller.context import ControllerContext
-    from crabka.net.connection import ConnectionInfo
+    from crabka.net.dispatch import ConnectionInfo
 
 _ADDRESS_LENGTHS = (4, 16)
 _LENGTH_BYTES = 4

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from crabka.embedded.edge.exchange import Behind
     from crabka.embedded.edge.journal import Journal, JournalEntry
     from crabka.embedded.edge.own_connections import OwnConnections
-    from crabka.net.connection import ConnectionInfo, Response
+    from crabka.net.dispatch import ConnectionInfo, Response
     from crabka.serving.changed_answers import Answer
 
 # The client behind `broker.produce` and its like: neither recorded nor hit by faults.

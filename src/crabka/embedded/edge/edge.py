@@ -15,7 +15,7 @@ from crabka.embedded.edge.own_connections import OwnConnections
 if TYPE_CHECKING:
     from uuid import UUID
 
-    from crabka.net.connection import Dispatch
+    from crabka.net.dispatch import Dispatch
     from crabka.node.node import Node
     from crabka.ports import Clock
 

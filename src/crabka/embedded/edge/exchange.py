@@ -23,7 +23,7 @@ if TYPE_CHECKING:
 
     from crabka.embedded.edge.fault import Fault
     from crabka.embedded.edge.faults import Faults
-    from crabka.net.connection import ConnectionInfo, Dispatch, Response
+    from crabka.net.dispatch import ConnectionInfo, Dispatch, Response
     from crabka.protocol.headers import RequestHeader
     from crabka.serving.changed_answers import Answer
 

@@ -22,7 +22,7 @@ from crabka.security.sasl.server_login import (
 )
 
 if TYPE_CHECKING:
-    from crabka.net.connection import ConnectionInfo, Dispatch, Response
+    from crabka.net.dispatch import ConnectionInfo, Dispatch, Response
     from crabka.ports import Clock
     from crabka.serving.logins.journal import LoginJournal
 

@@ -6,7 +6,7 @@ import logging
 from typing import TYPE_CHECKING, Final
 
 if TYPE_CHECKING:
-    from crabka.net.connection import ConnectionInfo
+    from crabka.net.dispatch import ConnectionInfo
     from crabka.ports import Clock
 
 logger = logging.getLogger(__name__)

@@ -17,7 +17,7 @@ if TYPE_CHECKING:
     from collections.abc import Callable
 
     from crabka.metadata.security import ScramImage
-    from crabka.net.connection import Dispatch
+    from crabka.net.dispatch import Dispatch
     from crabka.ports import Clock
     from crabka.security.sasl.exchange import ServerExchange
     from crabka.security.sasl.listener_rules import ListenerRules

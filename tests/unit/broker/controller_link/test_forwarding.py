@@ -10,7 +10,7 @@ import pytest
 from crabka.broker.controller_link.forwarding import Forwarder
 from crabka.clients.errors import VersionMismatchError
 from crabka.errors import OperationError, WireError
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey, MessageTypes, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request, read_response
 from crabka.protocol.error_codes import ErrorCode
 from crabka.protocol.headers import RequestHeader, pack_request, parse_response_header

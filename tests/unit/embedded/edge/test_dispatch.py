@@ -11,13 +11,13 @@ from crabka.embedded.edge.exchange import Behind
 from crabka.embedded.edge.faults import Faults
 from crabka.embedded.edge.journal import Journal
 from crabka.embedded.edge.own_connections import OwnConnections
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey, encode_request
 from crabka.protocol.headers import RequestHeader, pack_request
 from tests.support.nodes.sim_node import build
 
 if TYPE_CHECKING:
-    from crabka.net.connection import Response
+    from crabka.net.dispatch import Response
 
 CONNECTION = ConnectionInfo(1, "PLAINTEXT", "h", 1)
 BODY = encode_request(build(ApiKey.HEARTBEAT, 4, group_id="g", generation_id=1, member_id="m", group_instance_id=None))

@@ -9,7 +9,7 @@ from typing import Any
 import pytest
 
 from crabka.errors import OperationError
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.protocol.apis import ApiKey
 from crabka.protocol.error_codes import ErrorCode
 from crabka.security.acls import Operation

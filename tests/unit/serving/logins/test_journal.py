@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from crabka.net.connection import ConnectionInfo
+from crabka.net.dispatch import ConnectionInfo
 from crabka.serving.logins.journal import INTERVAL_MS, LINES_PER_INTERVAL, LoginJournal
 from tests.support.wire.net import ManualClock
 
