@@ -21,6 +21,7 @@ _HINTS: Final[Mapping[ErrorCode, str]] = {
     ErrorCode.broker_id_not_registered: "`crabka brokers list` shows all brokers",
     ErrorCode.broker_not_available: "`crabka brokers list` shows all brokers",
     ErrorCode.cluster_authorization_failed: "this user may not do that; --command-config names another",
+    ErrorCode.security_disabled: "authorizer.class.name in the settings of all nodes turns ACLs on",
     ErrorCode.topic_authorization_failed: "this user may not do that; --command-config names another",
 }
 
@@ -42,4 +43,4 @@ def explained_text(error: Exception) -> str:
         return (
             f"{kind.replace('resource', 'topic')} {name} does not exist; `crabka topics list` shows all topics".strip()
         )
-    return f"{text}; {_HINTS[code]}" if code in _HINTS else text
+    return f"{text.rstrip('.')}; {_HINTS[code]}" if code in _HINTS else text

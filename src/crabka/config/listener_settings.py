@@ -6,6 +6,7 @@ listener and the setting: `listener.name.internal.scram-sha-512.sasl.jaas.config
 
 from __future__ import annotations
 
+import difflib
 from dataclasses import dataclass
 from typing import TYPE_CHECKING, Final
 
@@ -14,12 +15,13 @@ from crabka.config.settings.table import SERVER_KEYS
 from crabka.errors import ConfigError
 
 if TYPE_CHECKING:
-    from collections.abc import Mapping
+    from collections.abc import Collection, Mapping
 
     from crabka.config.keys import ConfigKey, Value
     from crabka.config.server import ServerConfig
 
 LISTENER_PREFIX: Final = "listener.name."
+_SECURITY: Final = ("ssl.", "sasl.")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
@@ -84,6 +86,23 @@ def listener_key(name: str) -> ConfigKey | None:
 def plain_name(name: str) -> str:
     """Return a key without the prefix of a listener."""
     return name.removeprefix(LISTENER_PREFIX).partition(".")[2] if name.startswith(LISTENER_PREFIX) else name
+
+
+def listener_key_warning(name: str, listeners: Collection[str]) -> str | None:
+    """Return the warning for a setting of a listener that is nowhere configured, or of TLS or SASL and unknown."""
+    if not name.startswith(LISTENER_PREFIX):
+        return None
+    listener, _, key = name.removeprefix(LISTENER_PREFIX).partition(".")
+    known = [each.lower() for each in listeners]
+    if listener not in known:
+        nearest = difflib.get_close_matches(listener.lower(), known, n=1, cutoff=0.6)
+        hint = f", did you mean {LISTENER_PREFIX}{nearest[0]}.{key}?" if nearest else ""
+        return f"{name} has no effect: no listener has this name{hint}"
+    base = key if key.startswith(_SECURITY) else key.partition(".")[2]
+    if base in SERVER_KEYS or not base.startswith(_SECURITY):
+        return None
+    nearest = difflib.get_close_matches(base, SERVER_KEYS, n=1, cutoff=0.6)
+    return f"unknown setting {name}" + (f", did you mean {name.removesuffix(base)}{nearest[0]}?" if nearest else "")
 
 
 def check_listener_values(given: Mapping[str, str]) -> None:

@@ -11,7 +11,7 @@ from typing import TYPE_CHECKING, Any
 
 from crabka.config.java_classes import assignor_name, check_java_class
 from crabka.config.keys import REQUIRED, Value
-from crabka.config.listener_settings import check_listener_values, plain_name
+from crabka.config.listener_settings import check_listener_values, listener_key_warning, plain_name
 from crabka.config.listeners import ListenerAddress
 from crabka.config.settings import checks as server_checks
 from crabka.config.settings.derived import derived_fields
@@ -357,6 +357,7 @@ def _unknown_warnings(config: ServerConfig) -> list[str]:
     for name in unknown:
         of_authorizer = _authorizer_warning(name, config)
         warnings.append(unknown_key_warning(name, prefixes) if of_authorizer is None else of_authorizer)
+        warnings.append(listener_key_warning(name, config.security_protocols))
     return [warning for warning in warnings if warning]
 
 

@@ -149,7 +149,12 @@ def _brokers_of(item: pytest.Item, call: pytest.CallInfo[None]) -> dict[str, Und
 
     places: list[Iterable[tuple[str, Any]]] = [(getattr(item, "funcargs", None) or {}).items()]
     if call.excinfo is not None:
-        places += [entry.locals.items() for entry in call.excinfo.traceback]
+        places += [
+            entry.locals.items()
+            for entry in call.excinfo.traceback
+            # The variables of the library itself, such as `self`, have no names that the author of the test knows.
+            if not entry.frame.f_globals.get("__name__", "").startswith("crabka.")
+        ]
     found: dict[int, tuple[str, UnderTest]] = {}
     for place in places:
         for name, value in place:

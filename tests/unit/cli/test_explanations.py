@@ -22,6 +22,14 @@ UNKNOWN = ErrorCode.unknown_topic_or_partition
         (OperationError(UNKNOWN, "a-7: unknown_topic_or_partition"), "a-7 does not exist; `crabka topics list`"),
         (OperationError(UNKNOWN, "resource a: Topic 'a' does not exist."), "resource a: Topic 'a' does not exist."),
         (OperationError(ErrorCode.broker_id_not_registered, "broker 4: no"), "broker 4: no; `crabka brokers list`"),
+        (
+            OperationError(ErrorCode.topic_authorization_failed, "topic a: Authorization failed."),
+            "topic a: Authorization failed; this user may not do that",
+        ),
+        (
+            OperationError(ErrorCode.security_disabled, "ACLs: none"),
+            "ACLs: none; authorizer.class.name in the settings",
+        ),
         (OperationError(ErrorCode.invalid_request, "two\nlines"), "two lines"),
         (OperationError(ErrorCode.invalid_request), "invalid_request"),
         (CrabkaError(), "CrabkaError"),

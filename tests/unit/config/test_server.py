@@ -57,6 +57,36 @@ def test_unknown_key_is_a_warning_with_the_nearest_known_key() -> None:
 
 
 @pytest.mark.parametrize(
+    ("name", "meant"),
+    [
+        ("plaintxt.ssl.keystore.location", "plaintext.ssl.keystore.location"),
+        ("CONTROLLER.ssl.keystore.location", "controller.ssl.keystore.location"),
+        ("controller.ssl.clent.auth", "controller.ssl.client.auth"),
+        ("controller.plain.sasl.jass.config", "controller.plain.sasl.jaas.config"),
+    ],
+)
+def test_mistyped_setting_of_a_listener_is_a_warning(name: str, meant: str) -> None:
+    _, warnings = ServerConfig.from_properties({**MINIMAL, f"listener.name.{name}": "required"})
+    (warning,) = warnings
+    assert f"listener.name.{name}" in warning
+    assert warning.endswith(f", did you mean listener.name.{meant}?")
+
+
+def test_setting_of_no_listener_is_a_warning() -> None:
+    _, warnings = ServerConfig.from_properties({**MINIMAL, "listener.name.zzz.x": "1"})
+    assert warnings == ["listener.name.zzz.x has no effect: no listener has this name"]
+
+
+def test_known_settings_of_listeners_are_no_warnings() -> None:
+    names = ("controller.ssl.client.auth", "controller.scram-sha-256.sasl.jaas.config", "plaintext.max.connections")
+    _, warnings = ServerConfig.from_properties({**MINIMAL, **{f"listener.name.{name}": "none" for name in names[:1]}})
+    assert warnings == []
+    for name in names[1:]:
+        _, warnings = ServerConfig.from_properties({**MINIMAL, f"listener.name.{name}": "1"})
+        assert warnings == []
+
+
+@pytest.mark.parametrize(
     "properties",
     [
         {"sasl.server.callback.handler.class": "com.example.Handler"},

@@ -63,6 +63,14 @@ OWN_SCOPES = """
 crabka_broker_scope = function
 crabka_cluster_scope = session
 """
+REFUSED_BROKER = """
+from crabka.embedded import Broker
+
+
+def test_settings():
+    Broker({"num.partition": 3})
+"""
+
 SHARED_CLUSTER = """
 brokers, clusters = set(), set()
 
@@ -107,6 +115,13 @@ def test_tests_that_share_a_broker_find_it_whole(tmp_path: Path) -> None:
     assert "NOT_LEADER_OR_FOLLOWER [fault: NOT_LEADER_OR_FOLLOWER]" in requests
     assert "requests to mine ---" in output
     assert "requests are not recorded" in output
+
+
+def test_a_broker_that_was_never_made_has_no_requests(tmp_path: Path) -> None:
+    code, output = run_pytest(tmp_path, REFUSED_BROKER)
+    assert code == 1
+    assert "did you mean num.partitions?" in output
+    assert "requests to" not in output
 
 
 def test_scopes_are_settings(tmp_path: Path) -> None:

@@ -8,6 +8,7 @@ from typing import Annotated
 import typer
 
 from crabka.cli.doctor.examination import Examination, Request, examine_cluster, examine_data_dir
+from crabka.cli.doctor.gathering.overview import is_refusal
 from crabka.cli.doctor.gathering.tables import LakeTables
 from crabka.cli.doctor.report import print_report
 from crabka.cli.explanations import explained_text
@@ -19,6 +20,8 @@ from crabka.errors import ConfigError, CrabkaError
 PROBLEMS = 1
 CANNOT_EXAMINE = 2
 DEFAULT_TIMEOUT = "30s"
+_ELSEWHERE = "where a node should run, `crabka doctor --data-dir DIR` examines its directory"
+_REQUIRED = "the doctor needs DESCRIBE and DESCRIBE_CONFIGS on the cluster"
 
 
 def doctor(
@@ -85,7 +88,7 @@ def doctor(
     except ConfigError:
         raise
     except (CrabkaError, OSError) as error:
-        elsewhere = "where a node should run, `crabka doctor --data-dir DIR` examines its directory"
+        elsewhere = _REQUIRED if is_refusal(error) else _ELSEWHERE
         text = f"{explained_text(error)}; {elsewhere}"
         print(f"crabka: {as_typed(text)}", file=sys.stderr)
         raise typer.Exit(CANNOT_EXAMINE) from error

@@ -90,7 +90,7 @@ def produce(
 
     written = with_cluster(bootstrap, send, command_config=command_config)
     result = [{"topic": topic, "partition": each.partition, "offset": each.offset} for each in written]
-    print_done(f"wrote {len(written)} records to {place}", as_json=as_json, result=result)
+    print_done(f"wrote {len(written)} record{'s' * (len(written) != 1)} to {place}", as_json=as_json, result=result)
 
 
 @app.command()

@@ -344,7 +344,8 @@ class Connection(asyncio.BufferedProtocol):
         if waiting == 0:
             if security.tls is None:
                 return " without an answer; if its listener expects TLS, set security.protocol to SSL or SASL_SSL"
-            return " without an answer; if it wants a certificate of the client, set ssl.keystore.location"
+            wanted = "if it wants a certificate of the client, set ssl.keystore.location to one that it trusts"
+            return f" without an answer; {wanted}"
         if security.sasl is None and self._versions and waiting == self._first_correlation_id:
             protocol = "SASL_PLAINTEXT" if security.tls is None else "SASL_SSL"
             return f" without an answer; if its listener expects SASL, set security.protocol to {protocol}"

@@ -115,7 +115,7 @@ def tls_failure(address: str, error: OSError) -> CrabkaError | None:
     if isinstance(error, ssl.SSLEOFError | ConnectionResetError | ConnectionAbortedError | BrokenPipeError):
         hint = (
             "if its listener is without TLS, set security.protocol to PLAINTEXT or SASL_PLAINTEXT; "
-            "if it wants a certificate of the client, set ssl.keystore.location"
+            "if it wants a certificate of the client, set ssl.keystore.location to one that it trusts"
         )
         return ClientNetworkError(f"{address} closed the connection during the TLS handshake; {hint}")
     if not isinstance(error, ssl.SSLError):

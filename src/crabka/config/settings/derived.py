@@ -100,7 +100,9 @@ def _listener_fields(values: Mapping[str, Value], given: Container[str]) -> dict
     advertised = _advertised(values, protocols, broker_side, controller_names)
     inter_broker_name = _inter_broker_name(values, given, protocols)
     if "broker" in _texts(values, "process.roles"):
-        _check_inter_broker_name(inter_broker_name, advertised)
+        _check_inter_broker_name(
+            inter_broker_name, advertised, is_given=bool(_text(values, "inter.broker.listener.name"))
+        )
     return {
         "listeners": listeners,
         "advertised_listeners": advertised,
@@ -173,8 +175,14 @@ def _inter_broker_name(values: Mapping[str, Value], given: Container[str], proto
     return name
 
 
-def _check_inter_broker_name(name: str, advertised: tuple[ListenerAddress, ...]) -> None:
+def _check_inter_broker_name(name: str, advertised: tuple[ListenerAddress, ...], *, is_given: bool) -> None:
     names = [listener.name for listener in advertised]
+    if names and name not in names and not is_given:
+        raise ConfigError(
+            f"inter.broker.listener.name is not set, and no listener is called {name}, as"
+            f" security.inter.broker.protocol is: set it to the listener through which brokers reach"
+            f" each other, one of {', '.join(names)}"
+        )
     if names and name not in names:
         raise ConfigError(
             "inter.broker.listener.name must be a listener name defined in advertised.listeners. The valid options"

@@ -4,6 +4,7 @@ from __future__ import annotations
 
 import pytest
 
+from crabka.embedded import Broker
 from tests.support.wire.ports import free_port
 from tests.unit.cli.conftest import RunCommand
 
@@ -28,6 +29,26 @@ def test_without_a_broker_the_directory_is_suggested(crabka: RunCommand) -> None
     assert (result.code, result.out) == (2, "")
     assert result.err.startswith(f"crabka: cannot connect to 127.0.0.1:{port}: ")
     assert "`crabka doctor --data-dir DIR`" in result.err
+
+
+@pytest.mark.parametrize(
+    ("api", "code", "text"),
+    [
+        ("DescribeConfigs", 2, "the doctor needs DESCRIBE and DESCRIBE_CONFIGS on the cluster"),
+        ("DescribeQuorum", 1, "warning\tquorum\tThis could not be checked: "),
+        ("DescribeLogDirs", 1, "warning\tdisks\tThis could not be checked: "),
+    ],
+)
+def test_missing_permissions_are_not_reported_as_a_broken_node(
+    crabka: RunCommand, api: str, code: int, text: str
+) -> None:
+    with Broker() as broker:
+        broker.fail_next(api, error="CLUSTER_AUTHORIZATION_FAILED", times=None)
+        result = crabka("doctor", "--bootstrap", broker.bootstrap_servers, "-q")
+    assert result.code == code
+    assert text in result.out + result.err
+    for untrue in ("No active controller", "cannot be reached", "--data-dir"):
+        assert untrue not in result.out + result.err
 
 
 @pytest.mark.parametrize(

@@ -14,6 +14,7 @@ def test_lines_of_stdin_become_records(on_broker: RunCommand) -> None:
     written = on_broker("records", "produce", "lines", stdin=b"one\ntwo\nthree\n")
     assert (written.code, written.out) == (0, "wrote 3 records to lines\n")
     assert on_broker("records", "consume", "lines", "--values").out == "one\ntwo\nthree\n"
+    assert on_broker("records", "produce", "lines", "four").out == "wrote 1 record to lines\n"
 
 
 def test_keys_headers_and_codec_are_kept(on_broker: RunCommand) -> None:

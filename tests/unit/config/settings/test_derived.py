@@ -61,7 +61,11 @@ def test_listeners_are_advertised_unless_others_are_given() -> None:
             {"inter_broker_listener_name": "PLAINTEXT", "security_inter_broker_protocol": "PLAINTEXT"},
             "Only one of inter.broker.listener.name and security.inter.broker.protocol should be set",
         ),
-        ({"security_inter_broker_protocol": "SSL"}, r"based on currently configured listeners are PLAINTEXT$"),
+        (
+            {"security_inter_broker_protocol": "SSL"},
+            r"inter.broker.listener.name is not set, and no listener is called SSL, .* one of PLAINTEXT$",
+        ),
+        ({"inter_broker_listener_name": "SSL"}, r"based on currently configured listeners are PLAINTEXT$"),
         (
             {"listener_security_protocol_map": "PLAINTEXT:PLAINTEXT"},
             "Controller listener with name CONTROLLER defined in controller.listener.names not found",

@@ -14,7 +14,7 @@ from crabka.cli.doctor.checks.versions import BrokerVersions, VersionFacts
 from crabka.cli.doctor.finding import NotApplicableError
 from crabka.cli.doctor.gathering import machine
 from crabka.cli.doctor.gathering.addresses import probe_address
-from crabka.cli.doctor.gathering.overview import Overview
+from crabka.cli.doctor.gathering.overview import Overview, is_refusal
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import FeatureRange, LogDirDescription
 from crabka.clients.admin.cluster_types import DescribedQuorum
@@ -30,7 +30,7 @@ _LIST_OFFSETS_MS = 30_000
 
 
 async def gather_disks(cluster: Cluster, overview: Overview) -> DiskFacts:
-    """Return the log dirs of all brokers; those on this machine with their speed."""
+    """Return the log dirs of all brokers; those on this machine with their speed. Raises OperationError."""
     found = await asyncio.gather(*(_log_dirs(cluster, broker) for broker in overview.reachable))
     dirs = []
     silent = list(overview.unreachable)
@@ -94,12 +94,17 @@ async def gather_versions(cluster: Cluster, overview: Overview, bootstrap: str) 
 
 
 async def gather_quorum(cluster: Cluster, overview: Overview, timeout_ms: int) -> QuorumFacts:
-    """Return the quorum, or why it cannot be described and which of its voters can be reached from here."""
+    """Return the quorum, or why it cannot be described and which of its voters can be reached from here.
+
+    Raises OperationError if this user may not see it.
+    """
     active = [each.node_id for each in overview.active]
     try:
         async with asyncio.timeout(timeout_ms / 1000):
             described = await Admin(cluster, timeout_ms).cluster.describe_quorum()
     except (CrabkaError, TimeoutError) as error:
+        if is_refusal(error):
+            raise
         reason = " ".join(str(error).split()) or f"no answer in {timeout_ms} ms"
         probes = await asyncio.gather(*(_probe(cluster, *voter) for voter in _configured_voters(overview)))
         return QuorumFacts(None, reason, probes, active, overview.is_crabka)
@@ -117,7 +122,8 @@ async def gather_clock(cluster: Cluster, overview: Overview, timeout_ms: int) ->
         async with asyncio.timeout(timeout_ms / 1000):
             quorum = await Admin(cluster, timeout_ms).cluster.describe_quorum()
     except (CrabkaError, TimeoutError) as error:
-        raise NotApplicableError("no active controller answers") from error
+        who = "this user may not see the quorum" if is_refusal(error) else "no active controller answers"
+        raise NotApplicableError(who) from error
     answered_ms = clock.now_ms()
     leader_ms = _leader_time(quorum)
     readings = [ClockReading(quorum.leader_id, leader_ms, asked_ms, answered_ms)] if leader_ms >= 0 else []
@@ -157,7 +163,9 @@ async def _stamps(cluster: Cluster, overview: Overview) -> list[ClockReading]:
 async def _log_dirs(cluster: Cluster, broker: int) -> Sequence[LogDirDescription] | None:
     try:
         return await Admin(cluster).log_dirs.describe(broker, include_failed=True)
-    except CrabkaError:
+    except CrabkaError as error:
+        if is_refusal(error):
+            raise
         return None
 
 

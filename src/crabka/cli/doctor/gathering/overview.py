@@ -14,6 +14,7 @@ from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.cluster.metadata import BrokerEndpoint, TopicMetadata
 from crabka.clients.errors import ClientNetworkError
 from crabka.errors import OperationError
+from crabka.protocol.error_codes import ErrorCode
 
 # Present in every Crabka broker, and in no other.
 OWN_SETTING: Final = "crabka.http.listener"
@@ -63,7 +64,11 @@ class Overview:
 
 
 async def gather_overview(cluster: Cluster) -> Overview:
-    """Return the overview. Raises ClientNetworkError if no bootstrap server answers, and OperationError."""
+    """Return the overview.
+
+    Raises ClientNetworkError if no bootstrap server answers, and OperationError, also where this user may not see the
+    settings of brokers: most checks need them.
+    """
     admin = Admin(cluster)
     topics = await admin.list_topics()
     described = await admin.cluster.describe(include_fenced=True)
@@ -74,6 +79,11 @@ async def gather_overview(cluster: Cluster) -> Overview:
     known = {broker: each for broker, each in configs.items() if each is not None}
     known |= await _over_bootstrap(admin, unreachable)
     return Overview(described.cluster_id, described.brokers, described.fenced, topics, known, sorted(unreachable))
+
+
+def is_refusal(error: BaseException) -> bool:
+    """Return whether a broker or controller answered that this user lacks a permission on the cluster."""
+    return isinstance(error, OperationError) and error.error_code is ErrorCode.cluster_authorization_failed
 
 
 async def topic_configs(admin: Admin, names: Sequence[str], keys: Sequence[str]) -> dict[str, Configs]:
@@ -89,7 +99,11 @@ async def topic_configs(admin: Admin, names: Sequence[str], keys: Sequence[str])
 async def _broker_configs(admin: Admin, broker: int) -> Configs | None:
     try:
         return await admin.describe_configs(ConfigOwner(ResourceType.BROKER, str(broker)))
-    except (ClientNetworkError, OperationError):
+    except OperationError as error:
+        if is_refusal(error):
+            raise
+        return None
+    except ClientNetworkError:
         return None
 
 
