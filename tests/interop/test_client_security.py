@@ -5,6 +5,7 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import json
 from collections.abc import Awaitable, Callable, Iterator
 from pathlib import Path
 from typing import Any
@@ -426,6 +427,48 @@ def test_session_goes_on_with_its_mechanism_as_in_kafka(kafka: SecuredKafka, our
     theirs, found = (said(broker.address("BRIEF"), frames) for broker in (kafka, ours))
     assert theirs[:4] == found[:4]
     assert (theirs[-1] == CLOSED) == (found[-1] == CLOSED) == (mechanism != "PLAIN")
+
+
+@pytest.mark.parametrize("broker", ["kafka", "ours"])
+def test_commands_about_users_and_quotas_work_with_kafka_and_with_ours(
+    broker: str, request: pytest.FixtureRequest, tmp_path: Path, capsys: pytest.CaptureFixture[str]
+) -> None:
+    node: SecuredKafka | SecuredNode = request.getfixturevalue(broker)
+    password = tmp_path / "password"
+    password.write_text("canary-4711\n")
+    config = tmp_path / "client.properties"
+    config.write_text(format_properties({**sasl("SCRAM-SHA-512", "canary-4711"), "sasl.username": "dave"}))
+
+    def run(*words: str) -> Any:
+        code = execute([*words, "--bootstrap", node.bootstrap_servers, "--json"])
+        written = capsys.readouterr()
+        assert code == 0, written.err
+        return json.loads(written.out)
+
+    def logs_in() -> bool:
+        options = ["--bootstrap", node.address("SASL_PLAINTEXT"), "--command-config", str(config)]
+        code = execute(["topics", "list", *options])
+        assert "canary" not in "".join(capsys.readouterr())
+        return code == 0
+
+    added = run("users", "add", "dave", "--password-file", str(password), "--iterations", "8192")
+    assert wait_until(lambda: added[0] in run("users", "list"), "the user is listed")
+    assert wait_until(logs_in, "the user logs in")
+    run("users", "delete", "dave", "--execute")
+    assert wait_until(lambda: not logs_in(), "the user is gone")
+
+    app = ("--user-default", "--client-id", "app")
+    made = [
+        *run("quotas", "set", "producer_byte_rate=10MB", "request_percentage=50", "--user", "dave"),
+        *run("quotas", "set", "controller_mutation_rate=0.5", *app),
+        *run("quotas", "set", "connection_creation_rate=500", "--ip", "10.0.0.7"),
+    ]
+    listed = wait_until(lambda: [rows for rows in [run("quotas", "list")] if len(rows) == 3], "they are listed")[0]
+    assert sorted(listed, key=str) == sorted(made, key=str)
+    assert run("quotas", "list", "--client-id", "app") == [made[1]]
+    for who in (("--user", "dave"), app, ("--ip", "10.0.0.7")):
+        run("quotas", "remove", *who, "--execute")
+    assert wait_until(lambda: not run("quotas", "list"), "the quotas are gone")
 
 
 def test_changes_of_credentials_are_answered_as_by_kafka(kafka: SecuredKafka, ours: SecuredNode) -> None:

@@ -69,6 +69,8 @@ SHOWN: Final = (
     Shown("groups reset billing --topic orders --to-earliest"),
     Shown("configs describe topic orders"),
     Shown("transactions list"),
+    Shown("users list"),
+    Shown("quotas list"),
     Shown("brokers list"),
     Shown("partitions reassign --list"),
     Shown("log-dirs list", {"size_bytes": "2.4 MiB"}),

@@ -134,6 +134,10 @@ def _prepare(found: Stage, wait_until: Callable[..., Any]) -> None:
     found.run("groups reset billing --topic orders --to-offset 2 --execute")
     for _ in range(5):
         found.run(f"records produce clicks:0 {'x' * 500_000}")
+    (found.directory / "alice.txt").write_text("a password\n")
+    found.run("users add alice --password-file ./alice.txt")
+    found.run("quotas set producer_byte_rate=10MB consumer_byte_rate=20MiB --user alice")
+    found.run("quotas set request_percentage=50 --user-default --client-id reports")
     wait_until(lambda: _tiered(found) == 3, message="two segments are in the tier")
     _make_table(found.directory)
     _make_cluster(found.directory)

@@ -26,10 +26,12 @@ from crabka.cli.main import COMPLETION_VARIABLE
 from crabka.cli.node import format as format_command
 from crabka.cli.node import serve, up
 from crabka.cli.program import NAME, as_typed
+from crabka.cli.quotas import commands as quotas
 from crabka.cli.tier import commands as tier
 from crabka.cli.topics import configs, offsets, partitions, records, topics
 from crabka.cli.transactions import commands as transactions
 from crabka.cli.tree import build_tree
+from crabka.cli.users import commands as users
 
 app = typer.Typer(
     name="crabka",
@@ -45,6 +47,8 @@ app.add_typer(offsets.app, name="offsets")
 app.add_typer(groups.app, name="groups")
 app.add_typer(configs.app, name="configs")
 app.add_typer(acls.app, name="acls")
+app.add_typer(users.app, name="users")
+app.add_typer(quotas.app, name="quotas")
 app.add_typer(brokers.app, name="brokers")
 app.add_typer(cluster.app, name="cluster")
 app.add_typer(log_dirs.app, name="log-dirs")

@@ -82,6 +82,22 @@ EXAMPLES: Final[Mapping[str, tuple[str, ...]]] = {
         "acls remove --topic orders --execute",
     ),
     "acls explain": ("acls explain --principal User:alice -o Write --topic orders",),
+    "users list": ("users list", "users list alice bob --json"),
+    "users add": (
+        "users add alice",
+        "users add alice --password-file alice.txt --replace",
+        "users add bob --mechanism SCRAM-SHA-256 --iterations 8192",
+    ),
+    "users delete": ("users delete alice", "users delete alice --mechanism SCRAM-SHA-256 --execute"),
+    "quotas list": ("quotas list", "quotas list --user alice"),
+    "quotas set": (
+        "quotas set producer_byte_rate=10MB --user alice",
+        "quotas set request_percentage=50 --user-default --client-id reports",
+    ),
+    "quotas remove": (
+        "quotas remove producer_byte_rate --user alice",
+        "quotas remove --user-default --client-id reports --execute",
+    ),
     "brokers list": ("brokers list",),
     "brokers unregister": ("brokers unregister 3",),
     "partitions reassign": (

@@ -81,7 +81,8 @@ def test_a_cluster_that_is_not_there_is_one_sentence(
     if words in {"log-dirs check", "doctor"}:
         # Their last example is about a directory.
         arguments = words.split()
-    outcome = crabka(*arguments, "--bootstrap", closed_address, "--timeout", "1s")
+    # `users add` reads a password.
+    outcome = crabka(*arguments, "--bootstrap", closed_address, "--timeout", "1s", stdin=b"line\n")
     # Checks have an exit code of their own.
     assert outcome.code == (2 if words in {"tier verify", "tier fsck", "doctor"} else 1)
     assert outcome.out == ""

@@ -26,9 +26,11 @@ from crabka.clients.admin.admin_types import (
 from crabka.clients.admin.cluster import ClusterAdmin
 from crabka.clients.admin.groups import GroupAdmin
 from crabka.clients.admin.log_dirs import LogDirAdmin
+from crabka.clients.admin.quotas import QuotaAdmin
 from crabka.clients.admin.replicas import ReplicaAdmin
 from crabka.clients.admin.requests import AdminRequests
 from crabka.clients.admin.transactions import TransactionAdmin
+from crabka.clients.admin.users import UserAdmin
 from crabka.clients.cluster.cluster import Cluster
 from crabka.clients.cluster.connection import Connection
 from crabka.clients.cluster.leader_requests import Answers, ask_leaders, by_topic, error_or
@@ -59,6 +61,8 @@ class Admin:
         # Groups and their offsets.
         self.groups = GroupAdmin(requests)
         self.acls = AclAdmin(requests)
+        self.users = UserAdmin(requests)
+        self.quotas = QuotaAdmin(requests)
         self.transactions = TransactionAdmin(requests)
 
     async def create_topics(self, topics: Sequence[NewTopic], *, validate_only: bool = False) -> list[CreatedTopic]:

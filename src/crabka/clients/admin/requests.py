@@ -18,7 +18,7 @@ from crabka.protocol.error_codes import ErrorCode
 _RETRIED_CODES: Final = frozenset(
     {ErrorCode.not_controller, ErrorCode.not_leader_or_follower, ErrorCode.coordinator_load_in_progress}
 )
-_NESTED: Final = ("topics", "responses", "results", "partitions")
+_NESTED: Final = ("topics", "responses", "results", "partitions", "entries")
 
 
 class AdminRequests:

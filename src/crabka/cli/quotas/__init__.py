@@ -1,0 +1,1 @@
+"""`crabka quotas`: how much clients may use."""

@@ -1,0 +1,1 @@
+"""`crabka users`: who may log in with SCRAM."""
