@@ -48,6 +48,27 @@ def test_a_paused_process_does_nothing_while_others_go_on() -> None:
     assert len([name for name, _ in ticks if name == "second"]) == 8
 
 
+def test_a_run_ends_although_a_process_is_paused() -> None:
+    """A broken invariant ends a run at any moment; the tasks of a paused process are cancelled as all others."""
+    loop = ProcessLoop()
+    ended: list[str] = []
+
+    async def wait_forever() -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append("paused")
+
+    async def main() -> None:
+        process = SimulatedProcess(loop, "paused")
+        process.start(wait_forever())
+        await asyncio.sleep(1)
+        process.pause()
+
+    loop.run(main())
+    assert ended == ["paused"]
+
+
 def test_the_host_of_a_paused_process_accepts_connections_and_bytes() -> None:
     loop = ProcessLoop()
     network = SimulatedNetwork(loop, random.Random(1))

@@ -97,6 +97,13 @@ class ProcessLoop(VirtualTimeLoop):
         """Let callbacks run that were held back."""
         self._ready.extend(handles)
 
+    def _cancel_leftovers(self) -> None:
+        # A paused process never runs what its cancelled tasks have to do, and the end waits for them.
+        for process in dict.fromkeys(self._owners.values()):
+            if process.is_paused:
+                process.resume()
+        super()._cancel_leftovers()
+
     def note_owner(self, task: Any, process: SimulatedProcess) -> None:
         """Remember whose task this is until it is done."""
         self._owners[task] = process
