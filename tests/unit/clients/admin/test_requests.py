@@ -32,6 +32,21 @@ def test_a_controller_that_does_not_come_is_given_up(code: ErrorCode) -> None:
     with_admin(test, UNREGISTER_BROKER=answer)
 
 
+def test_a_refusal_inside_the_entries_of_quotas_passes_when_there_is_a_controller() -> None:
+    codes = [ErrorCode.none, ErrorCode.not_controller]
+
+    def answer(request: ReceivedRequest) -> Any:
+        entity = [request.types.new("EntityData", entity_type="user", entity_name="a")]
+        entry = request.types.new("EntryData", error_code=codes.pop(), error_message=None, entity=entity)
+        return request.types.message(throttle_time=0, entries=[entry])
+
+    async def test(admin: Admin, simulation: ClientSimulation) -> None:
+        await admin.quotas.alter({"user": "a"}, {"request_percentage": 50.0})
+        assert len(simulation.brokers.asked(ApiKey.ALTER_CLIENT_QUOTAS)) == 2
+
+    with_admin(test, ALTER_CLIENT_QUOTAS=answer)
+
+
 def test_a_broker_that_goes_away_is_followed_by_another() -> None:
     broken: list[int] = []
 
