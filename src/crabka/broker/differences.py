@@ -144,6 +144,11 @@ DIFFERENCES: tuple[Difference, ...] = (
         "stops the start: OpenSSL chooses",
     ),
     Difference(
+        "`allow.everyone.if.no.acl.found`",
+        "takes every word but `true` for false",
+        "is `true` or `false`; any other word stops the start",
+    ),
+    Difference(
         "Settings of TLS and SASL through AlterConfigs",
         "many can change while a broker runs",
         "INVALID_REQUEST: they change in the file of the node, with a restart",

@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 from collections.abc import Awaitable, Callable, Mapping
+from contextlib import nullcontext
 from typing import TypeVar
 
 from crabka.cli.node.serve import read_properties
@@ -28,9 +29,11 @@ def with_cluster(
     *,
     source: MetadataSource | None = None,
     command_config: str | None = None,
+    expects_silence: bool = False,
 ) -> T:
     """Connect with a file of client properties, call `use`, disconnect.
 
+    A cluster that is silent although that is not expected is explained on stderr.
     Raises ConfigError for a bad address or file, and what `use` raises.
     """
     settings = cluster_settings(command_config)
@@ -40,7 +43,7 @@ def with_cluster(
         try:
             async with (
                 Cluster(runtime, bootstrap, settings, source) as cluster,
-                explaining_silence(runtime, bootstrap, settings, source),
+                nullcontext() if expects_silence else explaining_silence(runtime, bootstrap, settings, source),
             ):
                 return await use(cluster)
         finally:

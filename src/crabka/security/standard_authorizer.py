@@ -42,13 +42,21 @@ def parse_super_users(text: str) -> frozenset[str]:
     return users
 
 
+def parse_allow_everyone(text: str) -> bool:
+    """Return whether resources without ACLs are open. Raises ConfigError where Kafka takes any other word for false."""
+    word = text.strip().lower()
+    if word not in ("", "true", "false"):
+        raise ConfigError(f"{ALLOW_EVERYONE}: {text.strip()!r} is neither true nor false")
+    return word == "true"
+
+
 class StandardAuthorizer:
     """Decides by the ACLs of the metadata (`crabka.security.authorizer.Authorizer`)."""
 
     def __init__(self, settings: Mapping[str, str]) -> None:
         """Raises ConfigError."""
         self._super_users = parse_super_users(settings.get(SUPER_USERS, ""))
-        self._allows_unnamed = settings.get(ALLOW_EVERYONE, "").strip().lower() == "true"
+        self._allows_unnamed = parse_allow_everyone(settings.get(ALLOW_EVERYONE, ""))
         self._is_ready = False
         self._acls: dict[UUID, Acl] = {}
         # Ids of the same ACL beyond the first: Kafka never writes such, but a log may have them.

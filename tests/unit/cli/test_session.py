@@ -2,10 +2,12 @@
 
 from __future__ import annotations
 
+from contextlib import AbstractAsyncContextManager
 from pathlib import Path
 
 import pytest
 
+from crabka.cli import session
 from crabka.cli.session import with_admin, with_cluster
 from crabka.clients.cluster.cluster import Cluster, ClusterSettings
 from crabka.clients.errors import SaslAuthenticationError
@@ -23,6 +25,19 @@ def test_errors_of_the_work_come_through() -> None:
 
     with pytest.raises(ConfigError, match="the work failed"):
         with_cluster("127.0.0.1:1", fail)
+
+
+def test_expected_silence_is_not_explained(monkeypatch: pytest.MonkeyPatch) -> None:
+    def explain(*_: object) -> AbstractAsyncContextManager[None]:
+        raise ConfigError("it explains")
+
+    async def nothing(cluster: Cluster) -> int:
+        return cluster.settings.metadata_timeout_ms
+
+    monkeypatch.setattr(session, "explaining_silence", explain)
+    assert with_cluster("127.0.0.1:1", nothing, expects_silence=True) > 0
+    with pytest.raises(ConfigError, match="it explains"):
+        with_cluster("127.0.0.1:1", nothing)
 
 
 def written(directory: Path, text: str) -> str:

@@ -117,6 +117,11 @@ def test_super_users_that_are_no_principals_are_refused() -> None:
         StandardAuthorizer({SUPER_USERS: "root"})
 
 
+def test_another_word_than_true_and_false_is_refused() -> None:
+    with pytest.raises(ConfigError, match=r"allow\.everyone\.if\.no\.acl\.found: 'yes' is neither true nor false"):
+        StandardAuthorizer({ALLOW_EVERYONE: "yes"})
+
+
 def test_every_change_of_acls_counts_at_once() -> None:
     made = authorizer()
     grant, copy = UUID(int=next(_ids)), UUID(int=next(_ids))

@@ -30,7 +30,7 @@ from crabka.cli.node.up import storage_settings
 from crabka.cli.options import AsJson
 from crabka.cli.output import Column, Row, print_rows
 from crabka.cli.program import as_typed
-from crabka.cli.session import with_admin
+from crabka.cli.session import with_admin, with_cluster
 from crabka.clients.admin.admin import Admin
 from crabka.clients.admin.admin_types import ClusterDescription
 from crabka.clients.errors import ClientNetworkError
@@ -156,7 +156,8 @@ def _wait_for_brokers(homes: Sequence[NodeHome], end: threading.Event) -> bool:
             await asyncio.sleep(POLL_SECONDS)
         return False
 
-    return with_admin(bootstrap_of(homes), wait)
+    # Nodes that have just been started answer nothing at first.
+    return with_cluster(bootstrap_of(homes), lambda cluster: wait(Admin(cluster)), expects_silence=True)
 
 
 async def _unfenced(admin: Admin) -> set[int]:

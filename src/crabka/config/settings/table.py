@@ -13,7 +13,7 @@ from crabka.config.settings.log import LOG_KEYS
 from crabka.config.settings.network import NETWORK_KEYS
 from crabka.config.settings.quorum import QUORUM_KEYS
 from crabka.config.settings.replication import REPLICATION_KEYS
-from crabka.config.settings.security import SECURITY_KEYS
+from crabka.config.settings.security import AUTHORIZER_KEYS, SECURITY_KEYS
 from crabka.config.settings.tiering import TIERING_KEYS
 from crabka.config.settings.transactions import TRANSACTIONS_KEYS
 from crabka.config.validators import at_least
@@ -65,5 +65,5 @@ def unknown_key_warning(name: str, plugin_prefixes: tuple[str, ...]) -> str | No
         return f"{name} has no effect: {_REMOVED[name]}"
     if name.startswith((_LISTENER_PREFIX, *plugin_prefixes)):
         return None
-    nearest = difflib.get_close_matches(name, SERVER_KEYS, n=1, cutoff=0.6)
+    nearest = difflib.get_close_matches(name, (*SERVER_KEYS, *AUTHORIZER_KEYS), n=1, cutoff=0.6)
     return f"unknown setting {name}" + (f", did you mean {nearest[0]}?" if nearest else "")

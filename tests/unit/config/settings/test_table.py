@@ -23,6 +23,7 @@ def test_defaults_pass_their_own_checks() -> None:
     ("name", "warning"),
     [
         ("num.partition", "unknown setting num.partition, did you mean num.partitions?"),
+        ("super.user", "unknown setting super.user, did you mean super.users?"),
         ("qqqqqq", "unknown setting qqqqqq"),
         ("zookeeper.connect", "zookeeper.connect has no effect: ZooKeeper is gone since Kafka 4.0"),
         ("rsm.config.dir", None),
