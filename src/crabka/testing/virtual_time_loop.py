@@ -20,6 +20,8 @@ if TYPE_CHECKING:
 T = TypeVar("T")
 
 TIMER_RESOLUTION_S = 1e-6
+# How often what is left at the end of a run, and what it begins while it is cancelled, is cancelled.
+MAX_GENERATIONS = 100
 
 
 class SimulationDeadlockError(Exception):
@@ -159,10 +161,13 @@ class VirtualTimeLoop(asyncio.BaseEventLoop):
         """Have nothing to do: no thread sleeps in a selector."""
 
     def _cancel_leftovers(self) -> None:
-        leftovers = sorted(asyncio.all_tasks(self), key=hash)
-        for task in leftovers:
-            task.cancel()
-        if leftovers:
+        # What ends may begin something else, such as the answer to those who wait for it.
+        for _ in range(MAX_GENERATIONS):
+            leftovers = sorted(asyncio.all_tasks(self), key=hash)
+            if not leftovers:
+                return
+            for task in leftovers:
+                task.cancel()
             self.run_until_complete(asyncio.gather(*leftovers, return_exceptions=True))
 
 

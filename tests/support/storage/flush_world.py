@@ -129,10 +129,12 @@ class FlushWorld:
         """Append a batch as a produce request does; one that was flushed before its answer is acknowledged."""
         batch = make_batch(self.rng.randint(1, 3), value_bytes=self.rng.randrange(120))
         header = parse_header(batch)
+        # An append that seems to take long would make the log dir slow, and write in a thread from then on.
+        now_ms = self.runtime.clock.now_ms()
         if self.partition.queue.is_needed(len(batch), header):
-            result = await self.partition.queue.append(self.threads, batch, header, NOW_MS)
+            result = await self.partition.queue.append(self.threads, batch, header, now_ms)
         else:
-            result = self.partition.append(batch, header, NOW_MS)
+            result = self.partition.append(batch, header, now_ms)
         if self.config.flush_messages == 1:
             self.acknowledged_end = max(self.acknowledged_end, result.last_offset + 1)
 

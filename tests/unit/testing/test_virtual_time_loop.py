@@ -178,3 +178,26 @@ def test_sets_of_tasks_have_the_same_order_in_every_process() -> None:
     }
     assert len(outputs) == 1
     assert outputs.pop().startswith("[0, 1, 2, ")
+
+
+def test_what_cancelled_tasks_begin_is_cancelled_as_well() -> None:
+    loop = VirtualTimeLoop()
+    ended: list[str] = []
+    begun: list[asyncio.Task[None]] = []
+
+    async def wait(name: str, successor: str = "") -> None:
+        try:
+            await asyncio.Event().wait()
+        finally:
+            ended.append(name)
+            if successor:
+                begun.append(asyncio.ensure_future(wait(successor)))
+                await asyncio.sleep(0)
+
+    async def main() -> None:
+        begun.append(asyncio.ensure_future(wait("first", "second")))
+        await asyncio.sleep(1)
+
+    loop.run(main())
+    assert ended == ["first", "second"]
+    assert all(task.done() for task in begun)
