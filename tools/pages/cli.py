@@ -69,6 +69,7 @@ SHOWN: Final = (
     Shown("groups reset billing --topic orders --to-earliest"),
     Shown("configs describe topic orders"),
     Shown("transactions list"),
+    Shown("acls list"),
     Shown("users list"),
     Shown("quotas list"),
     Shown("brokers list"),

@@ -41,6 +41,8 @@ _SETTINGS: Final = {
     "log.initial.task.delay.ms": 100,
     "log.retention.check.interval.ms": 100_000,
     "group.initial.rebalance.delay.ms": 0,
+    "authorizer.class.name": "org.apache.kafka.metadata.authorizer.StandardAuthorizer",
+    "super.users": "User:ANONYMOUS",
 }
 _ADDRESS: Final = re.compile(r"127\.0\.0\.1:(\d+)")
 _MOMENT_MS: Final = re.compile(r"\b1[6-9]\d{11}\b")
@@ -138,6 +140,8 @@ def _prepare(found: Stage, wait_until: Callable[..., Any]) -> None:
     found.run("users add alice --password-file ./alice.txt")
     found.run("quotas set producer_byte_rate=10MB consumer_byte_rate=20MiB --user alice")
     found.run("quotas set request_percentage=50 --user-default --client-id reports")
+    found.run("acls add --allow User:alice --producer --topic orders")
+    found.run("acls add --deny User:eve --operation All --topic pay --prefix")
     wait_until(lambda: _tiered(found) == 3, message="two segments are in the tier")
     _make_table(found.directory)
     _make_cluster(found.directory)

@@ -14,6 +14,7 @@ from typing import Any, Final
 from crabka.config.keys import to_text
 from crabka.config.presets import tiered_node_properties
 from crabka.config.server import ServerConfig
+from crabka.config.settings.security import AUTHORIZER_KEYS
 from crabka.config.settings.table import SERVER_KEYS, unknown_key_warning
 from crabka.errors import ConfigError
 
@@ -52,6 +53,8 @@ def check_settings(properties: Mapping[str, str], given: Mapping[str, str]) -> S
     config, _warnings = ServerConfig.from_properties(properties)
     prefixes = (config.remote_log_storage_manager_impl_prefix, config.remote_log_metadata_manager_impl_prefix)
     for name in given:
+        if name in AUTHORIZER_KEYS and config.authorizer_class_name:
+            continue
         if name not in SERVER_KEYS and (reason := unknown_key_warning(name, prefixes)) is not None:
             raise ConfigError(reason)
     return config

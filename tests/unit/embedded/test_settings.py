@@ -8,6 +8,7 @@ from typing import Any
 
 import pytest
 
+from crabka.config.java_classes import STANDARD_AUTHORIZER
 from crabka.config.presets import one_node_properties
 from crabka.embedded.settings import Settings, check_settings, refuse_quorum, settings_text
 from crabka.errors import ConfigError
@@ -55,6 +56,14 @@ def test_unknown_names_are_refused_with_the_nearest(name: str, message: str) -> 
 def test_settings_of_listeners_and_plugins_may_have_any_name() -> None:
     given = {"listener.name.plaintext.max.connections": "7", "rsm.config.dir": "/x", "rlmm.config.own": "1"}
     check_settings({**one_node_properties("d", "127.0.0.1", 0), **given}, given)
+
+
+def test_settings_of_an_authorizer_need_one() -> None:
+    given = {"super.users": "User:admin", "allow.everyone.if.no.acl.found": "true"}
+    properties = {**one_node_properties("d", "127.0.0.1", 0), **given}
+    check_settings({**properties, "authorizer.class.name": STANDARD_AUTHORIZER}, given)
+    with pytest.raises(ConfigError, match=r"unknown setting super\.users"):
+        check_settings(properties, given)
 
 
 def test_roles_of_a_part_of_a_cluster_are_refused() -> None:
