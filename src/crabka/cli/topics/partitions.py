@@ -218,6 +218,9 @@ async def plan_moves(admin: Admin, goal: MoveGoal) -> tuple[Assignment, Assignme
     current = await _replicas(admin, goal.topics or [goal.topic or ""])
     if goal.topics:
         racks = {broker.node_id: broker.rack for broker in (await admin.cluster.describe()).brokers}
+        absent = sorted(set(goal.brokers) - set(racks))
+        if absent:
+            raise ConfigError(f"broker {absent[0]} is not there: the brokers are {', '.join(map(str, sorted(racks)))}")
         return current, plan_for_brokers(current, goal.brokers, racks)
     if goal.partition is not None:
         wanted = TopicPartition(goal.topic or "", goal.partition)

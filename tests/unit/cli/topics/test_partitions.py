@@ -48,6 +48,7 @@ def test_partitions_of_one_broker_are_where_they_shall_be(on_broker: RunCommand,
         (("--topic", "t", "--replicas", "1", "--dry-run", "--execute"), "exclude each other"),
         (("--file", "none.json"), "cannot read none.json"),
         (("--topic", "one-partition", "--partition", "5", "--replicas", "1"), "has no partition 5, it has 1"),
+        (("--topics", "one-partition", "--brokers", "1,7"), "broker 7 is not there: the brokers are 1"),
     ],
 )
 def test_bad_options_of_reassign_are_refused(on_broker: RunCommand, options: tuple[str, ...], message: str) -> None:
