@@ -30,9 +30,10 @@ def started(monkeypatch: pytest.MonkeyPatch) -> list[ServerConfig]:
 
 
 def test_file_with_security_is_refused_unless_it_is_to_be_ignored(started: list[ServerConfig]) -> None:
-    with pytest.raises(ConfigError, match=r"authorizer\.class\.name is set"):
-        serve.main(["--config", FILE])
-    assert serve.main(["--config", FILE, "--insecure-ignore-security", "--override", "node.id=9"]) == 0
+    unserved = ("--override", "security.providers=example.Provider")
+    with pytest.raises(ConfigError, match=r"security\.providers is set"):
+        serve.main(["--config", FILE, *unserved])
+    assert serve.main(["--config", FILE, *unserved, "--insecure-ignore-security", "--override", "node.id=9"]) == 0
     (config,) = started
     assert (config.node_id, config.log_dirs) == (9, ("d1", "d2"))
 

@@ -9,6 +9,8 @@ import subprocess
 import sys
 from pathlib import Path
 
+from tests.support.nodes.process import wait_until
+
 # A parent with a broker in a child process, that says where and waits.
 PARENT = """
 import sys
@@ -33,7 +35,7 @@ def test_a_child_and_its_directory_are_gone_when_the_parent_is_killed(tmp_path: 
             # The connection ends with the child, which removes the directory before.
             assert connection.recv(1) == b""
     assert not Path(directory).exists()
-    assert not _is_alive(int(pid))
+    wait_until(lambda: not _is_alive(int(pid)), "the child has ended")
 
 
 def _is_alive(pid: int) -> bool:
